@@ -1,4 +1,4 @@
-// A world on the engine of the running project, ended with the test file.
+// A world on the engine of the running project, ended with the test file or with a test.
 import { randomUUID } from "node:crypto";
 import { inject } from "vitest";
 import { onServer } from "../fixtures/postgres.ts";
@@ -16,8 +16,9 @@ export async function freshDatabase(on: typeof engine = engine): Promise<string 
   return url.replace(/postgres$/, name);
 }
 
-export async function world(options: WorldOptions = {}): Promise<World> {
+type Ending = (end: () => Promise<void>) => void;
+export async function world(options: WorldOptions = {}, endsWith: Ending = endsWithFile): Promise<World> {
   const made = await startWorld({ databaseUrl: await freshDatabase(), ...options });
-  endsWithFile(made.end);
+  endsWith(made.end);
   return made;
 }

@@ -1,13 +1,12 @@
 // What the console offers besides answers, where it must say no: to whom nobody knows, about labels that may exist, and while the cloud is away.
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { agentConfigFrom } from "../../agent/config.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, asked, jobAt, lineBehindNet, lineOf, running, sessionAt, stateInCloud, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 
 test("a job that is begun can't be skipped, and nothing is skipped without a name", async (t) => {
   const { shop, station } = await lineOf(t, w, { eyes: "hand", config: { attest: "operator" } });

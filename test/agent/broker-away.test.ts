@@ -5,13 +5,13 @@ import { expect, onTestFinished, test } from "vitest";
 import { freePort } from "../../fixtures/free-port.ts";
 import { mosquittoMissing, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
-import { startWorld, type WorldOptions } from "../../fixtures/world.ts";
+import { type WorldOptions } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, jobAt, netTo, running, type Running, sealed, until } from "./floor.ts";
 
 if (mosquittoMissing) process.stdout.write(`skipped: a station beside an external MQTT broker: ${mosquittoMissing}\n`);
 async function aShop(options: WorldOptions = {}) {
-  const w = await startWorld(options);
-  onTestFinished(() => w.end());
+  const w = await world(options, onTestFinished);
   return { w, shop: await printShop(w) };
 }
 /** A line to a broker that can be cut, and laid again at the same address. */

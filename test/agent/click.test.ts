@@ -2,15 +2,14 @@
 import { expect, test } from "vitest";
 import { type Received, startReceiver } from "../../fixtures/receiver.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
 import { startCollector } from "../../fixtures/collector.ts";
+import { world } from "../world.ts";
 import { ask, asked, lineOf, running, sealed, sessionAt, until } from "./floor.ts";
 
 test("a click's id is found in every log and record that it leads to, and at the receiver; so is its trace", async (t) => {
   const collector = await startCollector();
   t.onTestFinished(collector.end);
-  const w = await startWorld({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on", OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
-  t.onTestFinished(w.end);
+  const w = await world({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on", OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } }, t.onTestFinished);
   const receiver = await startReceiver();
   t.onTestFinished(receiver.end);
   const shop = await printShop(w);
@@ -64,8 +63,7 @@ test("a click's id is found in every log and record that it leads to, and at the
 });
 
 test("a click without an id gets one, one that doesn't fit into a header another, and nobody's fault is logged with it", async (t) => {
-  const w = await startWorld();
-  t.onTestFinished(w.end);
+  const w = await world({}, t.onTestFinished);
   const { station } = await lineOf(t, w, { eyes: "hand" });
   const click = async (headers: Record<string, string>) =>
     (await fetch(`${station.url}/api/pause`, { method: "POST", headers })).headers.get("x-correlation-id"); // oxfmt-ignore

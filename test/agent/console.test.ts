@@ -6,11 +6,10 @@ import { afterAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../agent/clock.ts";
 import { OPERATOR, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, floorOf, jobAt, quietLog, running, say, sessionAt, stationOn, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 const shop = await printShop(w);
 const floor = await floorOf({ onTestFinished: afterAll }, w.url, shop, { eyes: "hand" });
 const station = await stationOn({ onTestFinished: afterAll }, floor);

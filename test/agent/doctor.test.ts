@@ -2,15 +2,14 @@
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { settingsFile } from "../../fixtures/floor.ts";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, floorOf, jobAt, netTo, stationOn, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 const shop = await printShop(w);
 
 type Line = { check: string; level: "ok" | "warn" | "FAIL"; words: string };
@@ -164,8 +163,7 @@ test("a buffer of a newer agent, a label too small and a key that may only read 
 
 test("a broker that isn't where it should be, and one that doesn't know the device, are told apart, and are no failure", async (t) => {
   const { floor, file } = await floorWith(t, { eyes: "hand" });
-  const other = await startWorld();
-  t.onTestFinished(() => other.end());
+  const other = await world({}, t.onTestFinished);
   const elsewhere = await printShop(other);
   const { url } = (await elsewhere.device.api.get("/aidc/station")).body.mqtt as { url: string };
   const said = async (mqtt: string) => {

@@ -5,15 +5,14 @@ import { SERVICE, STATE_DIR, unitOf } from "../../agent/unit.ts";
 import { settingsFile, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { OURS, startSystemd, systemdMissing } from "../../fixtures/systemd.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { stateInCloud, until } from "./floor.ts";
 
 const missing = systemdMissing();
 if (missing) process.stderr.write(`skipped: the station as a service of systemd: ${missing}\n`);
 
 test.skipIf(missing)("a station that systemd runs seals labels, before and after it was killed", { timeout: 120_000 }, async (t) => {
-  const w = await startWorld();
-  t.onTestFinished(w.end);
+  const w = await world({}, t.onTestFinished);
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret);
   t.onTestFinished(floor.end);

@@ -12,8 +12,8 @@ import { freePort } from "../../fixtures/free-port.ts";
 import { listening } from "../../fixtures/listening.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { mishaps } from "../../fixtures/run-floor.ts";
-import { startWorld } from "../../fixtures/world.ts";
 import { freshFolder } from "../endings.ts";
+import { world } from "../world.ts";
 
 const run = (file: string, args: string[], env: Record<string, string> = {}) =>
   new Promise<{ code: number; said: string }>((resolve) => {
@@ -269,8 +269,7 @@ test(
   "a station whose only way out is a proxy's reaches its cloud through it, once Node is told to use it",
   { timeout: 60_000 },
   async (t) => {
-    const w = await startWorld();
-    t.onTestFinished(w.end);
+    const w = await world({}, t.onTestFinished);
     const { device, key } = (await w.admin.post("/devices", { name: "line 1" })).body;
     const asked: string[] = [];
     const proxy = createServer().on("connect", ({ url = "" }, socket) => {

@@ -16,13 +16,13 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
-import { afterAll, describe, expect, test, type TestContext } from "vitest";
+import { describe, expect, test, type TestContext } from "vitest";
 import { openBuffer } from "../../agent/buffer.ts";
 import { systemClock } from "../../agent/clock.ts";
 import type { SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
 import { freshFolder } from "../endings.ts";
+import { world } from "../world.ts";
 import {
   ask,
   asked,
@@ -40,8 +40,7 @@ import {
   until,
 } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 
 const PAGE_BYTES = 4_096;
 const inFile = (file: string, sql: string) => {
@@ -254,12 +253,12 @@ test.concurrent("nor is a label that is sealed taken for one whose job went on, 
 /** Prints a label of which the cloud hears nothing, on a buffer that is then put back to how it was before, or taken away. */
 async function putBack(
   t: TestContext,
-  world: typeof w,
+  cloud: typeof w,
   to: "when it was claimed" | "before it was claimed" | "nothing",
   then: (station: Running, ref: string) => Promise<unknown> = async () => {},
 ) {
-  const shop = await printShop(world);
-  const net = await netTo(t, world);
+  const shop = await printShop(cloud);
+  const net = await netTo(t, cloud);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 30 } } });
   const before = await stationOn(t, floor);
   const first = await shop.issue({ priority: 2 });
@@ -349,8 +348,7 @@ test.concurrent("a label that was begun is one label, though its lease is asked 
 });
 
 test.concurrent("where its job went on meanwhile, the label that lies there is told of, and the next one of its serial waits for it", async (t) => {
-  const own = await startWorld();
-  t.onTestFinished(() => own.end());
+  const own = await world({}, t.onTestFinished);
   const { shop, floor, first, job, again } = await putBack(t, own, "before it was claimed");
   const { job_ref: ref, digital_link: text } = job;
   const other = await shop.newDevice("line 2");
@@ -369,8 +367,7 @@ test.concurrent("where its job went on meanwhile, the label that lies there is t
 });
 
 test.concurrent("a label begun after the copy is asked for, though the cloud refuses what the copy says of its job before anything else", async (t) => {
-  const own = await startWorld();
-  t.onTestFinished(() => own.end());
+  const own = await world({}, t.onTestFinished);
   const shop = await printShop(own);
   const drew = await begunInVain(t, own.url, shop, HASTY.answerMs);
   const { net, before, job } = drew;
@@ -475,8 +472,7 @@ test.concurrent("what a printer read back of a tag is asked of the cloud, too: t
 test.concurrent.for(["lost", "whole"])(
   "what the cloud has heard of another's attempt is none of ours, where the buffer is %s",
   async (how, t) => {
-    const own = await startWorld();
-    t.onTestFinished(() => own.end());
+    const own = await world({}, t.onTestFinished);
     const shop = await printShop(own);
     const net = await netTo(t, own);
     const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 30 } } });

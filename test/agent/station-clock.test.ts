@@ -1,14 +1,13 @@
 // A clock that is hours off, and one that is set back while the station works: said, not suffered.
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { steady, systemClock } from "../../agent/clock.ts";
 import { spanOf } from "../../agent/cloud-time.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, floorOf, jobAt, lineOf, netTo, running, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 const H = 3_600_000;
 const LEASE_S = 600; // by itself no lease is renewed while a test waits, nor over on the slowest machine
 
@@ -69,8 +68,7 @@ test("a clock that is set back while labels are under way keeps the leases alive
 });
 
 test("a clock that is set right by days ends no label: what is printed keeps its lease, what waits is printed", async (t) => {
-  const own = await startWorld();
-  t.onTestFinished(() => own.end());
+  const own = await world({}, t.onTestFinished);
   const shop = await printShop(own);
   const net = await netTo(t, own);
   const { clock, turn } = wrongBy(-60 * H);
@@ -140,8 +138,7 @@ test("no lease is believed after a start before the cloud has confirmed it", asy
 });
 
 test("a claim that nobody heard answered before the clock was set right brings no lease: the job may be another's by now", async (t) => {
-  const own = await startWorld();
-  t.onTestFinished(() => own.end());
+  const own = await world({}, t.onTestFinished);
   const shop = await printShop(own);
   const net = await netTo(t, own);
   const floor = await floorOf(t, net.url, shop);
@@ -165,8 +162,7 @@ test("a claim that nobody heard answered before the clock was set right brings n
 });
 
 test("nor does one that is answered after a start whose clock doesn't know how long the station was off", async (t) => {
-  const own = await startWorld();
-  t.onTestFinished(() => own.end());
+  const own = await world({}, t.onTestFinished);
   const shop = await printShop(own);
   const net = await netTo(t, own);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand" });

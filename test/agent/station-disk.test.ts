@@ -1,17 +1,16 @@
 // A disk that is really full under the buffer of a real agent: it claims no more, keeps what it has, and ends its work by itself when there is room.
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test, type TestContext } from "vitest";
+import { expect, test, type TestContext } from "vitest";
 import { begunBeside } from "../../agent/begun.ts";
 import { settingsFile, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { diskOf } from "../../fixtures/tmpfs.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, floorOf, jobAt, netTo, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 
 /** The agent as a program of its own. */
 async function agentOn(t: TestContext, floor: SimulatedFloor) {

@@ -1,12 +1,12 @@
 // What a station doesn't believe, what it can't write down, and labels that nobody ordered.
 import { generateKeyPairSync, sign } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { startDevice } from "../../fixtures/device.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import {
   ask,
   asked,
@@ -26,8 +26,7 @@ import {
   until,
 } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 
 /** The same words in another's hand. */
 function signedAnew(envelope: string, kid?: string): string {

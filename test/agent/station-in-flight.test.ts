@@ -1,15 +1,14 @@
 // A printer at full speed: the next label waits in it while one is moving. Each is still told by its own answer, and what befalls one makes nobody believe in the other.
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { agentConfigFrom } from "../../agent/config.ts";
 import type { StationOptions } from "../../agent/station.ts";
 import { type FloorOptions, linkOn } from "../../fixtures/floor.ts";
 import type { FaultName, Machine } from "../../fixtures/printers/machine.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, HASTY, jobAt, lineOf, lyingOf, type Running, running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 type Job = { job_ref: string; digital_link: string };
 const LABELS = 6;
 const FAST = { config: { inFlight: 3 }, printer: { scale: 1, speed: 6 } };

@@ -2,17 +2,16 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { settingsFile, startFloor } from "../../fixtures/floor.ts";
 import { type Kind, kinds } from "../../fixtures/killer.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { type Program, startProgram } from "../../fixtures/program.ts";
 import { random } from "../../fixtures/random.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, say, sealed, stateInCloud, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 
 /** IMPRIMATUR_KILL=commit,write,call walks through all moments of these kinds; otherwise so many of each, drawn by a seed. */
 const SAMPLE: Record<Kind, number> = { commit: 6, write: 6, call: 4 };

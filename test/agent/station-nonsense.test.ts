@@ -1,13 +1,12 @@
 // Printers that answer nonsense: whatever they say, it is no evidence, nothing is printed twice, and a person is asked.
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { startDevice } from "../../fixtures/device.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { random } from "../../fixtures/random.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { asked, running, say, stateInCloud, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 
 const talkers: [what: string, answer: (heard: Buffer, chance: () => number) => Buffer][] = [
   [

@@ -1,11 +1,10 @@
 // One buffer, another device's key: what waits is said by whom it belongs to, or by nobody.
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { printShop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { floorOf, jobAt, netTo, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 
 test.each(["of the same tenant", "of another tenant"])(
   "another device's key, %s, tells nothing of what waits, drops nothing, and says what to do; the right one tells it",

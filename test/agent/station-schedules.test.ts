@@ -1,6 +1,6 @@
 // Whatever goes wrong, in whatever order: nothing is attested that didn't come out, and no serial is on two labels that anybody believes in.
 import { type Arbitrary, array, assert, asyncProperty, boolean, check, constantFrom, integer, nat, record } from "fast-check";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { Completion, Driver } from "../../agent/printers/driver.ts";
 import { drivers } from "../../agent/printers/index.ts";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
@@ -10,7 +10,7 @@ import type { QueueFault } from "../../fixtures/printers/ipp.ts";
 import { type FaultName, faultTable } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { LINE_FAULTS, type LineFault } from "../../fixtures/scanners/line.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import {
   asked,
   ask,
@@ -28,8 +28,7 @@ import {
   until,
 } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 
 type Step = { printer: string; at: number; times: number; network: BadDay; scan: LineFault; restart: boolean };
 /** Every fault that a simulated printer has can be drawn, every way in which a scanner fails, and every bad day of the network. */

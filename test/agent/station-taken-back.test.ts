@@ -1,5 +1,5 @@
 // A label that can't come out is taken out of its printer. That it never came out is told only where the printer, its queue or a person can know it.
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { asks } from "../../agent/attempt.ts";
 import { openBuffer } from "../../agent/buffer.ts";
 import { systemClock } from "../../agent/clock.ts";
@@ -8,11 +8,10 @@ import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { explainLeft, lookAfter, lying } from "../../fixtures/person.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, asked, floorOf, HASTY, jobAt, lineOf, type Running, running, say, stateInCloud, stationOn, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 const IMPATIENT = { patience: { blockedMs: 200, idleMs: 200, muteMs: 200, retryMs: [50], drainMs: 500 } };
 const isIn = (shop: Shop, ref: string, state: string) => until(async () => (await stateInCloud(shop, ref)) === state);
 const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);

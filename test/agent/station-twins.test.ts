@@ -1,12 +1,11 @@
 // Two labels of one serial: what a scan of the old one does to the new one, and whose word a scan is that came before its turn.
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type Shop, printShop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, asked, begunInVain, jobAt, lineOf, type Running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 const isIn = (shop: Shop, ref: string, state: string) => until(async () => (await stateInCloud(shop, ref)) === state);
 const scan = async (station: Running, text: string, session?: string) => (await ask(station, "POST", "/api/scan", { text, session })).body;
 const issued = (shop: Shop) => shop.issue() as Promise<{ job_ref: string; serial: string; digital_link: string }>;

@@ -1,14 +1,13 @@
 // A station with two printers, one of which can't print: what it can't do doesn't keep the other waiting, and what the other may do it does.
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { PrinterConfig } from "../../agent/config.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, floorOf, jobAt, netTo, stateInCloud, stationOn, statuses, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 const isIn = (shop: Shop, ref: string, state: string) => until(async () => (await stateInCloud(shop, ref)) === state);
 
 /** The second is as the first, but for what is said. */

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { errors } from "#shared/errors.ts";
 import { systemClock } from "../../agent/clock.ts";
 import { cloudClient } from "../../agent/cloud.ts";
@@ -15,8 +15,8 @@ import { type Fate, type Network, type Passing } from "../../fixtures/network.ts
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startRegistry } from "../../fixtures/registry.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
-import { startWorld } from "../../fixtures/world.ts";
 import { type FloorOptions, type SimulatedFloor, startFloor } from "../../fixtures/floor.ts";
+import { world } from "../world.ts";
 import {
   ask,
   asked,
@@ -37,8 +37,7 @@ import {
   until,
 } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 type Setting = { shop: Shop; net: Network; station: Running };
 async function behind(t: Ends, options: FloorOptions = {}, cloud = w, more: Partial<StationOptions> = {}): Promise<Setting> {
   const shop = await printShop(cloud);
@@ -69,8 +68,7 @@ async function eightSealedAway(t: Ends) {
 
 /** A cloud of one's own whose clock is turned. */
 async function onBorrowedTime(t: Ends, leaseSeconds = 60, more: Partial<StationOptions> = {}) {
-  const own = await startWorld();
-  t.onTestFinished(() => own.end());
+  const own = await world({}, t.onTestFinished);
   const found = await behind(t, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds } } }, own, more);
   await found.shop.admin.patch("/tenant", { offlineGraceSeconds: 60 });
   return { own, ...found };
@@ -267,8 +265,7 @@ describe.concurrent("the cloud is away", () => {
   });
 
   test("a cloud that restarts in the middle hears the rest", async (t) => {
-    const own = await startWorld({ settings: {} });
-    t.onTestFinished(() => own.end());
+    const own = await world({ settings: {} }, t.onTestFinished);
     const { shop, station } = await lineBehindNet(t, own, { eyes: "hand" });
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
@@ -300,8 +297,7 @@ describe.concurrent("answers get lost", () => {
 });
 
 test("an answer that was given before renews no lease: what was drawn then isn't printed for a job that is another's by now", async (t) => {
-  const own = await startWorld();
-  t.onTestFinished(() => own.end());
+  const own = await world({}, t.onTestFinished);
   const shop = await printShop(own);
   const net = await netTo(t, own);
   const floor = await startFloor(net.url, shop.device.secret, { eyes: "hand", settings: { claim: { ahead: 1, leaseSeconds: 60 } } });
@@ -687,8 +683,7 @@ describe.concurrent("the cloud refuses", () => {
   });
 
   test("as long as a person may be asked to look for a label again, no other of its serial is printed, and other labels are", async (t) => {
-    const own = await startWorld();
-    t.onTestFinished(() => own.end());
+    const own = await world({}, t.onTestFinished);
     const { shop, net, station } = await behind(t, { eyes: "hand", settings: { claim: { ahead: 3, leaseSeconds: 100 } } }, own);
     const { machine } = station.floor;
     await until(() => station.state().printers[0]?.status === "ready");

@@ -1,7 +1,7 @@
 // What befalls a printer while its label waits, for a scan or for people: seen, told, and in nobody's way.
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { afterHearing, type Clock, systemClock } from "../../agent/clock.ts";
 import { CONNECT_MS } from "../../agent/port.ts";
 import { LOOK_MS } from "../../agent/press.ts";
@@ -11,7 +11,7 @@ import { startDevice } from "../../fixtures/device.ts";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
 import type { Passing } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import {
   ask,
   asked,
@@ -30,8 +30,7 @@ import {
   until,
 } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 const PATIENCE = { idleMs: 500, muteMs: 300, retryMs: [100_000], drainMs: 2_000 }; // who slept as long after a printer that is off would be seen
 const wordsAt = (station: Running) => station.state().printers[0]?.words;
 const counterOf = (station: Running) => station.store.meta("odometer:printer");

@@ -1,10 +1,10 @@
 // One station from claim to seal, against a real cloud and simulated printers on real sockets: what goes well, and what a person is asked.
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { pngOf } from "../../agent/bitmap.ts";
 import { explainLeft } from "../../fixtures/person.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import {
   ask,
   asked,
@@ -24,8 +24,7 @@ import {
   until,
 } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
 
 describe.concurrent("what goes well", () => {

@@ -13,7 +13,8 @@ import { listening } from "../../fixtures/listening.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
 import { mosquittoMissing, type Peer, peer, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
-import { startWorld, type World, type WorldOptions } from "../../fixtures/world.ts";
+import { type World, type WorldOptions } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 
 if (mosquittoMissing) process.stderr.write(`skipped: a station at an external MQTT broker: ${mosquittoMissing}\n`);
 const SOON = { timeout: 30_000, interval: 20 };
@@ -42,8 +43,7 @@ function station(settings: WakeSettings, clock: Clock = systemClock, pausesMs: r
   return { wake, wakes: () => wakes, doubts, lines, state };
 }
 async function aWorld(options: WorldOptions = {}): Promise<{ w: World; shop: Shop }> {
-  const w = await startWorld(options);
-  onTestFinished(() => w.end());
+  const w = await world(options, onTestFinished);
   return { w, shop: await printShop(w) };
 }
 const isUp = async ({ wake }: Station) => {

@@ -2,15 +2,14 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { OPERATOR, settingsFile } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
-import { startWorld } from "../../fixtures/world.ts";
+import { world } from "../world.ts";
 import { ask, floorOf, jobAt, lineOf, sealed, until } from "./floor.ts";
 
-const w = await startWorld();
-afterAll(() => w.end());
+const w = await world();
 
 /** The text format of Prometheus, strictly: every family has its help and type before its samples, every sample parses, none is there twice. */
 function figuresIn(body: string): Map<string, number> {

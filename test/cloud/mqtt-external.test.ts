@@ -6,16 +6,11 @@ import { topicsOf } from "#shared/mqtt.ts";
 import { listening } from "../../fixtures/listening.ts";
 import { type Mosquitto, mosquittoMissing, type Peer, peer, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
-import { startWorld, type World, type WorldOptions } from "../../fixtures/world.ts";
-import { engine, freshDatabase } from "../world.ts";
+import { startWorld, type World } from "../../fixtures/world.ts";
+import { engine, freshDatabase, world } from "../world.ts";
 
 if (mosquittoMissing) process.stderr.write(`skipped: an external MQTT broker: ${mosquittoMissing}\n`);
 const SOON = { timeout: 30_000, interval: 20 };
-async function aWorld(options: WorldOptions): Promise<World> {
-  const made = await startWorld({ databaseUrl: await freshDatabase(), ...options });
-  onTestFinished(() => made.end());
-  return made;
-}
 const degraded = async (w: World) => (await w.nobody.get("//readyz")).body.degraded as string[] | undefined;
 const isUp = async (w: World) => {
   await expect.poll(() => degraded(w), SOON).toBeUndefined();
@@ -26,7 +21,7 @@ const topics = ({ tenantId }: Shop, { id }: Shop["device"]) => topicsOf({ tenant
 async function beside(settings: Record<string, string> = {}) {
   const broker = await startMosquitto();
   onTestFinished(() => broker.end());
-  const w = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: broker.url, ...settings } });
+  const w = await world({ settings: { IMPRIMATUR_MQTT_URL: broker.url, ...settings } }, onTestFinished);
   await isUp(w);
   return { broker, w, shop: await printShop(w) };
 }
@@ -50,7 +45,7 @@ test("a broker that doesn't let the cloud hear stations is asked again, so that 
   const port = await listening(server);
   onTestFinished(() => new Promise<void>((resolve) => broker.close(() => server.close(() => resolve()))));
   const url = `mqtt://127.0.0.1:${port}`;
-  const w = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: url } });
+  const w = await world({ settings: { IMPRIMATUR_MQTT_URL: url } }, onTestFinished);
   await expect.poll(() => w.logged().join("\n"), SOON).toContain("it doesn't let us hear the stations");
   expect(await degraded(w)).toEqual(["broker"]);
   letsHear = true;
@@ -226,7 +221,7 @@ describe.skipIf(mosquittoMissing)("an external broker", () => {
   });
 
   test("a broker that never was there holds nothing up", async () => {
-    const w = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: "mqtt://127.0.0.1:1" } });
+    const w = await world({ settings: { IMPRIMATUR_MQTT_URL: "mqtt://127.0.0.1:1" } }, onTestFinished);
     const shop = await printShop(w);
     await shop.issue();
     expect((await shop.device.claim()).job.gtin).toBe(shop.gtin);
@@ -239,7 +234,7 @@ describe.skipIf(mosquittoMissing)("an external broker", () => {
     const settings = { IMPRIMATUR_MQTT_URL: broker.url, IMPRIMATUR_BOOTSTRAP_KEY: "a-key-for-two-nodes-of-one-cloud" };
     const databaseUrl = await freshDatabase();
     const first = await startWorld({ databaseUrl, settings });
-    const second = await aWorld({ databaseUrl, settings });
+    const second = await world({ databaseUrl, settings }, onTestFinished);
     await isUp(first);
     await isUp(second);
     const key = settings.IMPRIMATUR_BOOTSTRAP_KEY;

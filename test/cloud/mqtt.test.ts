@@ -8,17 +8,11 @@ import { listening } from "../../fixtures/listening.ts";
 import { type Peer, peer } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { follow } from "../../fixtures/sse.ts";
-import { startWorld, type World, type WorldOptions } from "../../fixtures/world.ts";
-import { freshDatabase, world } from "../world.ts";
+import { world } from "../world.ts";
 
 const w = await world();
 const SOON = { timeout: 30_000, interval: 20 };
 
-async function another(options: WorldOptions = {}): Promise<World> {
-  const made = await startWorld({ databaseUrl: await freshDatabase(), ...options });
-  onTestFinished(() => made.end());
-  return made;
-}
 type Device = Shop["device"];
 const toldOf = async ({ api }: Device) => (await api.get("/aidc/station")).body.mqtt as { url: string } & ReturnType<typeof topicsOf>;
 const topics = ({ tenantId }: Shop, { id }: Device) => topicsOf({ tenantId, deviceId: id });
@@ -393,7 +387,7 @@ test("connections are bounded: those that don't say who they are, and those of o
 });
 
 test("who connects too often, or says too much, is turned away", async () => {
-  const strict = await another({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
+  const strict = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } }, onTestFinished);
   const { body } = await strict.admin.post("/devices", { name: "line 1" });
   const { url, telemetry } = (await strict.as(body.key.secret).get("/aidc/station")).body.mqtt;
   const credentials = { username: body.device.id, password: body.key.secret };
@@ -416,7 +410,7 @@ test("a port that is taken is no reason not to start: stations are told another"
   const taken = createServer();
   const port = await listening(taken);
   onTestFinished(() => void taken.close());
-  const beside = await another({ settings: { IMPRIMATUR_MQTT_PORT: String(port) } });
+  const beside = await world({ settings: { IMPRIMATUR_MQTT_PORT: String(port) } }, onTestFinished);
   const { device } = await printShop(beside);
   const { url } = await toldOf(device);
   expect(url).not.toContain(`:${port}`);
@@ -426,13 +420,13 @@ test("a port that is taken is no reason not to start: stations are told another"
 });
 
 test("the broker's address is the public one's host", async () => {
-  const named = await another({ settings: { IMPRIMATUR_PUBLIC_URL: "https://cloud.example:8443" } });
+  const named = await world({ settings: { IMPRIMATUR_PUBLIC_URL: "https://cloud.example:8443" } }, onTestFinished);
   const { device } = await printShop(named);
   expect((await toldOf(device)).url).toMatch(/^mqtt:\/\/cloud\.example:\d+$/);
 });
 
 test("a cloud that goes doesn't make its stations offline, and takes them again when it is back", async () => {
-  const own = await another();
+  const own = await world({}, onTestFinished);
   const shop = await printShop(own);
   const { status } = topics(shop, shop.device);
   const will = { topic: status, payload: Buffer.from("offline"), qos: 1, retain: true } as const;
@@ -488,7 +482,7 @@ test("a key without the scopes of the print loop connects and may nothing", asyn
 });
 
 test("a sandbox past its end lets nobody in", async () => {
-  const brief = await another();
+  const brief = await world({}, onTestFinished);
   const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
   const { adminKey } = (await brief.admin.post("/tenants", { name: "brief", sandbox: true, expiresAt })).body;
   const { device, key } = (await brief.as(adminKey.secret).post("/devices", { name: "line 1" })).body;

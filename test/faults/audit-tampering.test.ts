@@ -2,8 +2,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { digestOf } from "#shared/canonical.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
-import { startWorld } from "../../fixtures/world.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const ROWS = 12;
 const MIDDLE = 6;
@@ -13,8 +12,7 @@ type Row = Record<(typeof columns)[number] | "tenant_id", string> & { seq: numbe
 const LIST = "tenant_id, seq, at, action, actor, subject, details, request_id, prev_hash, hash";
 
 describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
-  const w = await startWorld({ databaseUrl: await freshDatabase(engine) });
-  afterAll(() => w.end());
+  const w = await world({ databaseUrl: await freshDatabase(engine) }, afterAll);
   const { data: tenant, adminKey } = (await w.admin.post("/tenants", { name: "Straße 1" })).body;
   const tenantId = tenant.id as string;
   const admin = w.as(adminKey.secret);

@@ -2,9 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import { goodItems, printShop, sealOf, type Shop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
-import { endsWithFile } from "../endings.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
@@ -15,8 +13,7 @@ const claimedBy = ({ claim }: Pick<Shop["device"], "claim">) => vi.waitFor(() =>
 
 describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
   const open = async () => {
-    const w = await startWorld({ databaseUrl: await freshDatabase(engine) });
-    endsWithFile(w.end);
+    const w = await world({ databaseUrl: await freshDatabase(engine) });
     const shop = await printShop(w);
     const other = await shop.newDevice("line 2");
     return { w, ...shop, other, taken: async () => (await other.api.post("/aidc/jobs/claim")).status };

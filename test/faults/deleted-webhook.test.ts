@@ -1,13 +1,11 @@
 // What two transactions on PostgreSQL do to each other where the one deletes a webhook and the other makes a delivery of it.
 import { Client as Connection } from "pg";
-import { afterAll, expect, onTestFinished, test } from "vitest";
-import { startWorld } from "../../fixtures/world.ts";
+import { expect, onTestFinished, test } from "vitest";
 import { hooked } from "../hooks.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const databaseUrl = (await freshDatabase("postgres")) ?? "";
-const w = await startWorld({ databaseUrl, clock: false, settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
-afterAll(() => w.end());
+const w = await world({ databaseUrl, clock: false, settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
 
 /** A transaction of somebody else's. */
 async function another() {

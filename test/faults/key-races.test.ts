@@ -6,7 +6,7 @@ import type { Keys } from "../../cloud/keys.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
 import type { Store } from "../../cloud/store/store.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const CALLERS = 64;
 const AFTERWARDS = 3; // calls of each, begun when it was over
@@ -39,8 +39,7 @@ async function callsThroughDeath(w: World, { secret, die }: Mortal) {
 }
 
 describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
-  const w = await startWorld({ databaseUrl: await freshDatabase(engine), settings: { IMPRIMATUR_LOG_LEVEL: "warn" } });
-  afterAll(() => w.end());
+  const w = await world({ databaseUrl: await freshDatabase(engine), settings: { IMPRIMATUR_LOG_LEVEL: "warn" } }, afterAll);
   const key = async () => (await w.admin.post("/api-keys", { name: "mortal", scopes: ["products:read"] })).body.data;
   const deaths: Record<string, () => Promise<Mortal>> = {
     "a key is revoked": async () => {

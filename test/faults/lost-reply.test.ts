@@ -5,8 +5,7 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { productOf } from "../../fixtures/passports.ts";
 import { startNetwork } from "../../fixtures/network.ts";
 import { goodItems, printShop } from "../../fixtures/print-shop.ts";
-import { startWorld } from "../../fixtures/world.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -14,8 +13,7 @@ const PATIENCE = 10;
 let n = 790_000;
 
 describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
-  const w = await startWorld({ databaseUrl: await freshDatabase(engine) });
-  afterAll(() => w.end());
+  const w = await world({ databaseUrl: await freshDatabase(engine) }, afterAll);
   const network = await startNetwork(() => w.url);
   afterAll(() => network.end());
   const shop = await printShop(w);

@@ -14,9 +14,9 @@ import { peer } from "../../fixtures/mqtt.ts";
 import { onServer, type Postgres, startPostgres } from "../../fixtures/postgres.ts";
 import { bundleOf, type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
-import { startWorld, type World } from "../../fixtures/world.ts";
+import { type World } from "../../fixtures/world.ts";
 import { endsWithFile } from "../endings.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const SOON = { timeout: 30_000, interval: 50 };
 const WRITERS = 8;
@@ -121,9 +121,7 @@ async function judged(w: World, answered: ReadonlyMap<string, string>) {
   };
 }
 async function worldOn(databaseUrl: string): Promise<World> {
-  const w = await startWorld({ databaseUrl, clock: false });
-  endsWithFile(() => w.end());
-  return w;
+  return world({ databaseUrl, clock: false });
 }
 
 test(
@@ -353,8 +351,7 @@ test("a unit of a node that stood for longer than the server waits is undone, an
 test("what was let through while the server was away is paid back by then as well: nobody is refused for it afterwards", { timeout: 90_000 }, async () => {
   const server = await startPostgres();
   endsWithFile(() => server.stop());
-  const w = await startWorld({ databaseUrl: await server.createDatabase("rates"), clock: false, settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
-  endsWithFile(() => w.end());
+  const w = await world({ databaseUrl: await server.createDatabase("rates"), clock: false, settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
   const look = async () => (await w.nobody.get("/log/checkpoint")).status;
   await server.crash();
   const perSecond = tiers.anonymous / 60;
@@ -377,8 +374,7 @@ test(
   async () => {
     const server = await startPostgres();
     endsWithFile(() => server.stop());
-    const w = await startWorld({ databaseUrl: await server.createDatabase("away") });
-    endsWithFile(() => w.end());
+    const w = await world({ databaseUrl: await server.createDatabase("away") });
     const { admin, device, tenantId } = await printShop(w);
     const { mqtt } = (await device.api.get("/aidc/station")).body;
     const one = await peer(mqtt.url, { username: device.id, password: device.secret });

@@ -12,9 +12,8 @@ import { isTooOld, pgbouncerMissing, startPgbouncer } from "../../fixtures/pgbou
 import { onServer, startPostgres } from "../../fixtures/postgres.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
-import { startWorld } from "../../fixtures/world.ts";
 import { endsWithFile, freshFolder } from "../endings.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const SOON = { timeout: 30_000, interval: 50 };
 const folder = freshFolder("of-others");
@@ -25,8 +24,7 @@ const own = async (): Promise<[url: string, name: string]> => {
 };
 const KEY = "the-key-of-all-nodes-0001";
 async function worldOn(databaseUrl: string) {
-  const w = await startWorld({ databaseUrl, clock: false, settings: { IMPRIMATUR_BOOTSTRAP_KEY: KEY } });
-  onTestFinished(() => w.end()); // its connections with it: all files share one server
+  const w = await world({ databaseUrl, clock: false, settings: { IMPRIMATUR_BOOTSTRAP_KEY: KEY } }, onTestFinished);
   return { url: w.url, as: w.as, admin: w.as(KEY), logged: w.logged };
 }
 type Node = Awaited<ReturnType<typeof worldOn>>;

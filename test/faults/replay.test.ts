@@ -3,8 +3,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { type Answer, client } from "../../fixtures/client.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { random } from "../../fixtures/random.ts";
-import { startWorld } from "../../fixtures/world.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const SEEDS = [1, 2, 3];
 const JOBS = 6;
@@ -18,8 +17,7 @@ const shuffled = <T>(all: readonly T[], chance: () => number): T[] =>
     .map(({ one }) => one);
 
 describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
-  const w = await startWorld({ databaseUrl: await freshDatabase(engine) });
-  afterAll(() => w.end());
+  const w = await world({ databaseUrl: await freshDatabase(engine) }, afterAll);
 
   /** A shop and all that was said to it while labels failed, were tried again elsewhere, and sealed. */
   async function aDay() {

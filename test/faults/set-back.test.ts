@@ -9,8 +9,8 @@ import { client } from "../../fixtures/client.ts";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { cloudSettings, startProgram } from "../../fixtures/program.ts";
-import { startWorld } from "../../fixtures/world.ts";
 import { freshFolder } from "../endings.ts";
+import { world } from "../world.ts";
 
 const folder = freshFolder("set-back");
 const postgres = await startPostgres();
@@ -88,8 +88,7 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
 }); // oxfmt-ignore
 
 test("of a queue, however long, each job gets its warning, a slice a unit of work", async () => {
-  const w = await startWorld({ databaseUrl: await postgres.createDatabase("queue") });
-  onTestFinished(() => w.end());
+  const w = await world({ databaseUrl: await postgres.createDatabase("queue") }, onTestFinished);
   const shop = await printShop(w);
   for (let n = 0; n < 5; n += 1) await shop.issue({ station: "elsewhere" });
   const slices: string[] = [];

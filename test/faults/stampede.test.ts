@@ -11,7 +11,7 @@ import { apiKeys, devices } from "../../cloud/store/schema.ts";
 import type { Client } from "../../fixtures/client.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startWorld, type World } from "../../fixtures/world.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 import { size, timeout } from "./size.ts";
 
 const STATIONS = 64;
@@ -36,8 +36,7 @@ function twice(refs: readonly string[]): string[] {
 }
 
 describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
-  const w = await startWorld({ databaseUrl: await freshDatabase(engine), settings });
-  afterAll(() => w.end());
+  const w = await world({ databaseUrl: await freshDatabase(engine), settings }, afterAll);
 
   test(
     "sixty-four stations at one pool: every job is granted once, each with an attempt of its own",

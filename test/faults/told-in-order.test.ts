@@ -1,17 +1,15 @@
 // What is told of a label comes in the order in which it came true, also where whoever began first had to wait for a row that somebody held.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client as Connection } from "pg";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
-import { startWorld } from "../../fixtures/world.ts";
 import { receiving } from "../hooks.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 
 const databaseUrl = (await freshDatabase("postgres")) ?? "";
-const w = await startWorld({ databaseUrl, clock: false, settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
-afterAll(() => w.end());
+const w = await world({ databaseUrl, clock: false, settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
 const shop = await printShop(w, { gtin: gtinOf(935_000) });
 
 /** A hand on a row: who needs it waits, as many as are asked for, until it lets go. */

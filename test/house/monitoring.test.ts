@@ -12,7 +12,7 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { publishedPassport } from "../../fixtures/passports.ts";
 import { startRegistry } from "../../fixtures/registry.ts";
 import { startWorld } from "../../fixtures/world.ts";
-import { freshDatabase } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 import { ALERTS_FILE, alerts, panels } from "./monitoring.ts";
 
 const FUNCTIONS = new Set("rate increase sum max histogram_quantile max_over_time topk".split(" "));
@@ -39,8 +39,7 @@ function metricsIn(expr: string): string[] {
 const named = [...alerts().map(({ expr }) => expr), ...panels().flatMap(({ targets }) => targets.map(({ expr }) => expr))];
 
 test("every metric that an alert or a panel names is exported", async (t) => {
-  const w = await startWorld();
-  t.onTestFinished(w.end);
+  const w = await world({}, t.onTestFinished);
   const text = (await w.admin.get("/metrics")).text; // answered once before: what counts answers has series
   await w.admin.get("/metrics");
   const exported = new Set([...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = "", type]) => (type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => name + end) : [name]))); // oxfmt-ignore
@@ -56,8 +55,7 @@ test("nobody is alarmed by what another program exports under the same name", ()
 });
 
 test("what a cloud wasn't set up for is no fault, and alarms nobody; a store that is away is one", async (t) => {
-  const w = await startWorld();
-  t.onTestFinished(w.end);
+  const w = await world({}, t.onTestFinished);
   const faults = async () => {
     const { text } = await w.admin.get("/metrics");
     return [...text.matchAll(/^http_faults_total\{code="(\w+)"\} (\d+)$/gm)].flatMap(([, code, count]) =>
@@ -83,16 +81,14 @@ test("what a cloud wasn't set up for is no fault, and alarms nobody; a store tha
 
 test("a data folder that is gone is told by the figure of its room, beside all others", async (t) => {
   const dataDir = mkdtempSync(join(tmpdir(), "imprimatur-monitoring-"));
-  const w = await startWorld({ databaseUrl: await freshDatabase("postgres"), dataDir });
-  t.onTestFinished(w.end);
+  const w = await world({ databaseUrl: await freshDatabase("postgres"), dataDir }, t.onTestFinished);
   rmSync(dataDir, { recursive: true });
   const { status, text } = await w.admin.get("/metrics");
   expect([status, /^data_dir_free_bytes .*$/m.exec(text)?.[0]]).toEqual([200, "data_dir_free_bytes 0"]);
 });
 
 test("that a node drains, as it was told to, is no fault; that its store can't answer is one", async (t) => {
-  const w = await startWorld({ settings: { IMPRIMATUR_DRAIN_NOTICE_S: "5" } });
-  t.onTestFinished(w.end);
+  const w = await world({ settings: { IMPRIMATUR_DRAIN_NOTICE_S: "5" } }, t.onTestFinished);
   const ready = async () => (await w.nobody.get("//readyz")).body;
   const faults = () => w.logged().filter((line) => line.includes('"event":"fault"') && line.includes('"code":"NOT_READY"')).length;
   const closing = w.close();
@@ -107,10 +103,8 @@ test("a trace marks as an error what the log calls a fault, and no other 503", a
   t.onTestFinished(collector.end);
   t.onTestFinished(registry.end);
   const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url };
-  const without = await startWorld({ settings });
-  t.onTestFinished(without.end);
-  const with_ = await startWorld({ settings: { ...settings, IMPRIMATUR_REGISTRY_URL: registry.url } });
-  t.onTestFinished(with_.end);
+  const without = await world({ settings }, t.onTestFinished);
+  const with_ = await world({ settings: { ...settings, IMPRIMATUR_REGISTRY_URL: registry.url } }, t.onTestFinished);
   await registry.behave("500");
   const asked: [string, boolean][] = [];
   for (const w of [without, with_]) {
@@ -131,8 +125,7 @@ test("a trace marks as an error what the log calls a fault, and no other 503", a
 test("a caller's place in a trace is taken where W3C's own tests take it, and nowhere else", async (t) => {
   const collector = await startCollector();
   t.onTestFinished(collector.end);
-  const w = await startWorld({ settings: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
-  t.onTestFinished(w.end);
+  const w = await world({ settings: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } }, t.onTestFinished);
   const [trace, parent] = ["12345678901234567890123456789012", "1234567890123456"];
   const whole = `${trace}-${parent}-01`;
   const taken = [`00-${whole}`, `cc-${whole}`, `cc-${whole}-what-the-future-will-be-like`, `00-${trace}-${parent}-ff`];
@@ -178,8 +171,7 @@ test("a trace says which node made it, and what its surroundings say of that", a
 
 test("a loop that stands still once shows in the figure by which its alert judges", async (t) => {
   const { expr = "" } = alerts().find(({ name }) => name === "ImprimaturEventLoop") ?? {};
-  const w = await startWorld();
-  t.onTestFinished(w.end);
+  const w = await world({}, t.onTestFinished);
   const figure = async () => {
     const { text } = await w.admin.get("/metrics");
     return Number(new RegExp(`^${metricsIn(expr)[0]} (\\S+)$`, "m").exec(text)?.[1]);
@@ -219,8 +211,7 @@ test("promtool takes the rules", async (t) => {
 test("promtool has no word against a figure of ours", async (t) => {
   if (!(await promisify(execFile)("promtool", ["--version"]).catch(() => undefined)))
     return t.skip("promtool isn't on this machine: apt-get install prometheus");
-  const w = await startWorld();
-  t.onTestFinished(w.end);
+  const w = await world({}, t.onTestFinished);
   const { text } = await w.admin.get("/metrics");
   const promtool = spawn("promtool", ["check", "metrics"], { stdio: ["pipe", "ignore", "pipe"] });
   promtool.stdin.end(text);
