@@ -16,17 +16,11 @@ import { isPublished } from "./passports.ts";
 import { uriOf } from "./registrations.ts";
 import { resolve } from "./resolver.ts";
 
-type Found = {
-  passports: typeof passports.$inferSelect;
-  products: typeof products.$inferSelect;
-  passport_versions: typeof passportVersions.$inferSelect;
-  issued_credentials: typeof issuedCredentials.$inferSelect | null;
-};
 export type Form = { representation?: "compressed" | "full" };
 const absent = () => new Refusal("NOT_FOUND", "there is no published passport of this id");
 
 /** What was never published isn't there; what once was says what became of it. */
-async function find(tx: Tx, where: ReturnType<typeof eq>): Promise<Found> {
+async function find(tx: Tx, where: ReturnType<typeof eq>) {
   const found = await tx.db
     .select()
     .from(passports)
@@ -154,7 +148,7 @@ const STATUS = { published: "active", suspended: "inactive", archived: "archived
 export type Read = { dpp: Dpp; data?: Content };
 
 function envelope(
-  { passports: row, products: product, passport_versions: version, issued_credentials: issued }: Found,
+  { passports: row, products: product, passport_versions: version, issued_credentials: issued }: Awaited<ReturnType<typeof find>>,
   form: Form,
   origin: string,
 ): Read {
