@@ -3,7 +3,7 @@ import { isObject } from "#shared/object.ts";
 import { InstantOrDay } from "#shared/wire/common.ts";
 import { eventSchemas } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
-import { type Json, objectsIn } from "./epcis-rules.ts";
+import { type Json, objectsIn, QUANTITIES } from "./epcis-rules.ts";
 
 /** Spells a prefixed name as the URI that its context makes of it. */
 type UriOf = (name: string) => string;
@@ -61,8 +61,7 @@ function isOneOf(texts: string[]): Test {
 const elementsIn = (event: Json): Json[] => objectsIn(event["sensorElementList"]);
 const metadataIn = (event: Json): Json[] => objectsIn(elementsIn(event).map(({ sensorMetadata }) => sensorMetadata));
 const reportsIn = (event: Json): Json[] => elementsIn(event).flatMap(({ sensorReport }) => objectsIn(sensorReport));
-const quantitiesIn = (event: Json): Json[] =>
-  ["quantityList", "childQuantityList", "inputQuantityList", "outputQuantityList"].flatMap((list) => objectsIn(event[list]));
+const quantitiesIn = (event: Json): Json[] => QUANTITIES.flatMap((list) => objectsIn(event[list]));
 
 /** Where extensions are looked for, by the word that stands before their name. */
 const ROOMS: Record<string, (event: Json) => Json[]> = {

@@ -76,7 +76,7 @@ function eventIdFault(id: string): string | undefined {
 
 /** Lists of names, and whether things or classes stand in them. */
 const NAMES: Record<string, Level> = { epcList: "item", childEPCs: "item", parentID: "item", inputEPCList: "item", outputEPCList: "item" };
-const QUANTITIES = ["quantityList", "childQuantityList", "inputQuantityList", "outputQuantityList"];
+export const QUANTITIES = ["quantityList", "childQuantityList", "inputQuantityList", "outputQuantityList"];
 
 function judgeNames(event: Json, found: Found): void {
   for (const [field, level] of Object.entries(NAMES))
