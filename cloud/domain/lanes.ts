@@ -172,13 +172,14 @@ async function takeUp(tx: Tx, lane: Lane): Promise<Waiting[]> {
   return due(tx, lane);
 }
 
+const holding = (tx: Tx, which: ReturnType<typeof and>) =>
+  tx.db.update(deliveries).set({ state: "held", dueAt: null }).where(which).returning({ id: deliveries.id });
 /** A disabled webhook: deliveries that are due are held, except those that somebody sent again by hand. */
 async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
   const waiting = await due(tx, lane);
   if (waiting.length === 0) return [];
   const ids = waiting.map(({ id }) => id);
-  const isToHold = and(among(lane, ids), eq(deliveries.byHand, false));
-  const held = await tx.db.update(deliveries).set({ state: "held", dueAt: null }).where(isToHold).returning({ id: deliveries.id });
+  const held = await holding(tx, and(among(lane, ids), eq(deliveries.byHand, false)));
   const nowHeld = new Set(held.map(({ id }) => id));
   return waiting.filter(({ id }) => !nowHeld.has(id));
 }
@@ -187,12 +188,8 @@ async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
 async function holdLater(tx: Tx, { webhookId }: Lane): Promise<number> {
   const later = sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} AND due_at IS NOT NULL AND due_at > ${tx.now}
     AND ${eq(deliveries.byHand, false)} LIMIT ${SLICE_ROWS})`;
-  const held = await tx.db
-    .update(deliveries)
-    .set({ state: "held", dueAt: null })
-    .where(and(eq(deliveries.webhookId, webhookId), later, gt(deliveries.dueAt, tx.now), eq(deliveries.byHand, false))) // still so where it is sent by hand meanwhile
-    .returning({ id: deliveries.id });
-  return held.length;
+  const isStill = and(eq(deliveries.webhookId, webhookId), later, gt(deliveries.dueAt, tx.now), eq(deliveries.byHand, false)); // where it is sent by hand meanwhile
+  return (await holding(tx, isStill)).length;
 }
 
 /** A deleted one: its deliveries go, a slice at a time, and the lane with the last of them; where one came since the revision was read, it goes first. */

@@ -127,11 +127,10 @@ const ENABLED: Partial<Row> = { enabled: true, disabledAt: null, disabledReason:
 
 export async function patch(tx: Tx, caller: Caller, id: string, changes: WebhookPatch, rules: Rules): Promise<Webhook> {
   const row = await find(tx, caller.tenantId, id);
-  const { enabled = row.enabled, url, description, events } = changes;
-  if (url !== undefined) refuseUrl(url, rules);
+  const { enabled = row.enabled, events, ...plain } = changes;
+  if (plain.url !== undefined) refuseUrl(plain.url, rules);
   const after = await change(tx, row, {
-    ...(url === undefined ? {} : { url }),
-    ...(description === undefined ? {} : { description }),
+    ...plain,
     ...(events === undefined ? {} : { events: known(events) }),
     ...(enabled === row.enabled ? {} : enabled ? ENABLED : disabled("by_hand", tx.now)),
   });
