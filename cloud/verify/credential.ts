@@ -4,17 +4,16 @@ import { judgeIssuer, judgeSchema, judgeSignature, judgeValidity, type Opened, o
 import type { CredentialCheck } from "#shared/wire/trust.ts";
 import { readJson } from "./json.ts";
 import type { Ring } from "./keys.ts";
-import { type Line, said } from "./said.ts";
+import { fails, holds, type Line, noted, unclear } from "./said.ts";
 
-const MARKS = { passed: "holds", failed: "fails", unknown: "unknown" } as const;
-const lineOf = ({ name, outcome, message }: CredentialCheck): Line => said(MARKS[outcome], `${name}: ${message}`);
+const MARKS = { passed: holds, failed: fails, unknown: unclear } as const;
+const lineOf = ({ name, outcome, message }: CredentialCheck): Line => MARKS[outcome](`${name}: ${message}`);
 
 /** A key set doesn't say whose it is: who holds one of its keys may name anybody as the issuer, but not sign in another's name than that. */
 function issuerLine(opened: Opened, { did }: Ring): Line {
   const check = judgeIssuer(opened, did ?? opened.issuer ?? "");
   if (did !== undefined || check.outcome === "failed") return lineOf(check);
-  return said(
-    "note",
+  return noted(
     `that the keys are those of ${opened.issuer}, its issuer, wasn't checked: a key set doesn't say whose it is (did.json does)`,
   );
 }
@@ -33,9 +32,9 @@ type Given = { now: number; keys: Ring | undefined };
 export async function credentialLines(jws: string, given: Given, statusList: string | undefined): Promise<Line[]> {
   const { now, keys } = given;
   const opened = await openCredential(jws).catch((error: unknown) => error as Error);
-  if (opened instanceof Error) return [said("fails", `signature: it isn't a signed credential: ${opened.message}`)];
+  if (opened instanceof Error) return [fails(`signature: it isn't a signed credential: ${opened.message}`)];
   const twofold = twofoldIn(jws);
-  if (twofold !== undefined) return [said("fails", `signature: what was signed isn't the same to everybody: ${twofold}`)];
+  if (twofold !== undefined) return [fails(`signature: what was signed isn't the same to everybody: ${twofold}`)];
   const signature = await judgeSignature(
     jws,
     opened,
@@ -44,7 +43,7 @@ export async function credentialLines(jws: string, given: Given, statusList: str
   );
   const status =
     statusList === undefined
-      ? said("note", "whether it was revoked since only its issuer's status list can tell")
+      ? noted("whether it was revoked since only its issuer's status list can tell")
       : await statusLine(opened, statusList, given);
   return [
     lineOf(signature),
@@ -70,23 +69,23 @@ async function statusLine({ status, issuer }: Opened, jws: string, { now, keys }
   const { type, statusPurpose, encodedList } = (list?.payload["credentialSubject"] ?? {}) as Record<string, unknown>;
   const isList = [list?.payload["type"]].flat().includes("BitstringStatusListCredential") && type === "BitstringStatusList";
   if (!list || !isList || twofoldIn(jws) !== undefined || typeof encodedList !== "string" || !encodedList.startsWith("u"))
-    return said("fails", "status: the status list in the file isn't one");
-  if (!keys) return said("unknown", "status: whose status list it is can't be told without a key");
+    return fails("status: the status list in the file isn't one");
+  if (!keys) return unclear("status: whose status list it is can't be told without a key");
   const signature = await judgeSignature(jws, list, keys.find(list.kid));
   if (signature.outcome !== "passed" || list.issuer !== issuer)
-    return said("fails", "status: the status list isn't signed by the credential's issuer");
+    return fails("status: the status list isn't signed by the credential's issuer");
   if (status === undefined || status["statusListCredential"] !== list.payload["id"])
-    return said("fails", "status: the credential's bit stands in another list than the file's");
+    return fails("status: the credential's bit stands in another list than the file's");
   if (status["type"] !== "BitstringStatusListEntry" || [status["statusPurpose"], statusPurpose].some((purpose) => purpose !== "revocation"))
-    return said("unknown", "status: the list or the credential's bit in it tells of something else than revocation");
+    return unclear("status: the list or the credential's bit in it tells of something else than revocation");
   const validity = judgeValidity(list, now);
-  if (validity.outcome !== "passed") return said("unknown", `status: the list doesn't count at this time: ${validity.message}`);
+  if (validity.outcome !== "passed") return unclear(`status: the list doesn't count at this time: ${validity.message}`);
   const bits = bitsOf(encodedList.slice(1));
   const at = Number(status["statusListIndex"]);
   const byte = bits?.[Math.floor(at / 8)]; // not by shifting, which takes 2 ** 32 for 0
-  if (!Number.isInteger(at) || at < 0 || byte === undefined) return said("fails", "status: the list has no such bit");
+  if (!Number.isInteger(at) || at < 0 || byte === undefined) return fails("status: the list has no such bit");
   const when = String(list.payload["validFrom"]);
   return (byte >> (7 - (at & 7))) & 1
-    ? said("fails", `status: it was revoked; bit ${at} of the list of ${when} is set`)
-    : said("holds", `status: it wasn't revoked when the list was saved, ${when}`);
+    ? fails(`status: it was revoked; bit ${at} of the list of ${when} is set`)
+    : holds(`status: it wasn't revoked when the list was saved, ${when}`);
 }

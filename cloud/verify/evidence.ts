@@ -11,7 +11,7 @@ import { credentialLines } from "./credential.ts";
 import { readJson } from "./json.ts";
 import { type Ring, ringFrom } from "./keys.ts";
 import { headLine, inclusionLines, knownNote, sameLogLine } from "./log.ts";
-import { type Line, said } from "./said.ts";
+import { fails, holds, type Line, noted, unclear } from "./said.ts";
 
 export type Given = {
   now: number;
@@ -47,7 +47,7 @@ export async function linesOf(text: string, given: Given): Promise<Line[]> {
   const isProof = has("entry", "checkpoint");
   if ([isPrint, isProof, has("credential")].filter(Boolean).length > 1)
     throw new Error("the file is several things at once, each judged in its own way: verify them one by one");
-  const replaced = given.proof === undefined || (sent.proof ?? null) === null ? [] : [said("note", REPLACED)];
+  const replaced = given.proof === undefined || (sent.proof ?? null) === null ? [] : [noted(REPLACED)];
   if (isPrint) return [...printLines(fitted(PrintFile, file, "print evidence"), given), ...replaced, ...unseenLines(file, PrintFile)];
   if (isProof) return proofLines(fitted(LogProof, file, "a proof"), given, undefined);
   if (has("credential"))
@@ -67,7 +67,7 @@ function unseenLines(file: object, { properties }: { properties: object }): Line
   const shown = names.slice(0, UNSEEN_SHOWN).map((name) => name.slice(0, 100));
   return names.length === 0
     ? []
-    : [said("note", `wasn't looked at, and may say anything: ${shown.join(", ")}${names.length > UNSEEN_SHOWN ? " and others" : ""}`)];
+    : [noted(`wasn't looked at, and may say anything: ${shown.join(", ")}${names.length > UNSEEN_SHOWN ? " and others" : ""}`)];
 }
 
 function parsed(text: string): object {
@@ -94,13 +94,10 @@ async function passportLines(file: Type.Static<typeof PassportFile>, given: Give
   const lines = await credentialLines(credential, { ...given, keys: ring }, statusList);
   if (!given.keys && own)
     lines.push(
-      said(
-        "note",
-        `the signer's keys came from the file itself: that shows that it is whole, not who made it; --keys takes ${own.did}'s own`,
-      ),
+      noted(`the signer's keys came from the file itself: that shows that it is whole, not who made it; --keys takes ${own.did}'s own`),
     );
   if (given.keys && own && !isPartOf(own, given.keys))
-    lines.push(said("note", "the didDocument in the file isn't what --keys says: it wasn't looked at, and may say anything"));
+    lines.push(noted("the didDocument in the file isn't what --keys says: it wasn't looked at, and may say anything"));
   const opened = await openCredential(credential).catch(() => undefined); // where it can't be, a line above says so
   const subject = opened?.payload["credentialSubject"];
   if (!proof) return [...lines, ...receiptLines(receipt, subject), unprovenLine(given)];
@@ -114,33 +111,32 @@ const isPartOf = (own: Ring, { did, keys, others }: Ring): boolean =>
 
 const unprovenLine = ({ checkpoint }: Given): Line =>
   checkpoint === undefined
-    ? said("note", "whether it stands in the log wasn't checked: the file has no proof of that (--proof takes one)")
-    : said("unknown", "whether it stands in the log that you know can't be told: the file has no proof of that (--proof takes one)");
+    ? noted("whether it stands in the log wasn't checked: the file has no proof of that (--proof takes one)")
+    : unclear("whether it stands in the log that you know can't be told: the file has no proof of that (--proof takes one)");
 
 function receiptLines(receipt: Receipt | null | undefined, subject: unknown): Line[] {
   if (!receipt) return [];
   return receipt.digest === digestIn(subject)
     ? [
-        said(
-          "holds",
+        holds(
           `the anchoring service's receipt names the same digest: ${receipt.anchor}, ${receipt.anchoredAt}; only the service itself can confirm it`,
         ),
       ]
-    : [said("fails", `the anchoring service's receipt is for another digest, ${receipt.digest}`)];
+    : [fails(`the anchoring service's receipt is for another digest, ${receipt.digest}`)];
 }
 
 function printLines({ attempt_id: attemptId, items, sha256, proof, fault }: Type.Static<typeof PrintFile>, given: Given): Line[] {
   const told = digestIn(items) === sha256;
   return [
     told
-      ? said("holds", `the ${items.length} items of the bundle give the digest that it names, ${sha256}`)
-      : said("fails", `the items give another digest than the bundle names: one was changed, added, dropped or moved`),
-    ...(fault === undefined ? [] : [said("fails", `the cloud itself said, when this was saved: ${fault}`)]),
-    ...(isSimulated(items) ? [said("note", "it is evidence of simulated devices: it shows no real label")] : []),
-    said("note", `that it is of the attempt ${attemptId} wasn't checked: the attempt's id isn't part of what was sealed`),
+      ? holds(`the ${items.length} items of the bundle give the digest that it names, ${sha256}`)
+      : fails(`the items give another digest than the bundle names: one was changed, added, dropped or moved`),
+    ...(fault === undefined ? [] : [fails(`the cloud itself said, when this was saved: ${fault}`)]),
+    ...(isSimulated(items) ? [noted("it is evidence of simulated devices: it shows no real label")] : []),
+    noted(`that it is of the attempt ${attemptId} wasn't checked: the attempt's id isn't part of what was sealed`),
     ...(proof
       ? [digestLine(items, proof, "print_bundle"), ...proofLines(proof, given, given.keys)]
-      : [said("unknown", "the attempt wasn't sealed when this was saved: nothing of it is in the log yet")]),
+      : [unclear("the attempt wasn't sealed when this was saved: nothing of it is in the log yet")]),
   ];
 }
 
@@ -155,11 +151,11 @@ function digestIn(value: unknown): string | undefined {
 
 function digestLine(value: unknown, { entry, index }: LogProof, kind: LogProof["entry"]["kind"]): Line {
   const digest = digestIn(value);
-  if (entry.kind !== kind) return said("fails", `leaf ${index} of the log is of a ${entry.kind}, not of a ${kind}`);
-  if (digest === undefined) return said("fails", "the file's content has no digest: it can't be written down by RFC 8785");
+  if (entry.kind !== kind) return fails(`leaf ${index} of the log is of a ${entry.kind}, not of a ${kind}`);
+  if (digest === undefined) return fails("the file's content has no digest: it can't be written down by RFC 8785");
   return digest === entry.digest
-    ? said("holds", `the file's digest is ${digest}, and the log's leaf ${index} of ${entry.at} says the same`)
-    : said("fails", `the file's digest is ${digest}, and the log's leaf ${index} says ${entry.digest}`);
+    ? holds(`the file's digest is ${digest}, and the log's leaf ${index} of ${entry.at} says the same`)
+    : fails(`the file's digest is ${digest}, and the log's leaf ${index} says ${entry.digest}`);
 }
 
 /** `ring` may be the file's own: then its signature tells that the head is whole, and the note tells the rest. */
@@ -171,7 +167,7 @@ function proofLines(proof: LogProof, { keys, checkpoint, consistency }: Given, r
   lines.push(
     signers
       ? headLine(note, signers, "the checkpoint")
-      : said("note", "the checkpoint's signature wasn't checked: no key was given (--keys takes the log's did.json or jwks.json)"),
+      : noted("the checkpoint's signature wasn't checked: no key was given (--keys takes the log's did.json or jwks.json)"),
   );
   if (checkpoint === undefined) return lines;
   const known = knownNote(checkpoint);
