@@ -109,22 +109,17 @@ function latestOf(tenantId: string, actions: readonly string[], before: SQL, mos
 }
 
 export async function list(tx: Tx, caller: Caller, query: AuditQuery): Promise<{ data: AuditRow[]; nextCursor: string | null }> {
-  const { limit, after } = pageOf(query, SEQ);
+  const { limit, most, after } = pageOf(query, SEQ);
   const { requestId } = query;
   const before = after === undefined ? sql`1 = 1` : sql`seq < ${Number(after)}`;
   const actions = actionsIn(query);
   const isAsked =
     actions === undefined || requestId !== undefined
       ? actions && inArray(auditLog.action, actions)
-      : latestOf(caller.tenantId, actions, before, limit + 1);
-  const rows = await tx.db
-    .select()
-    .from(auditLog)
-    .where(
-      and(eq(auditLog.tenantId, caller.tenantId), before, isAsked, requestId === undefined ? undefined : eq(auditLog.requestId, requestId)),
-    )
-    .orderBy(desc(auditLog.seq))
-    .limit(limit + 1);
+      : latestOf(caller.tenantId, actions, before, most);
+  const isOfRequest = requestId === undefined ? undefined : eq(auditLog.requestId, requestId);
+  const isIts = and(eq(auditLog.tenantId, caller.tenantId), before, isAsked, isOfRequest);
+  const rows = await tx.db.select().from(auditLog).where(isIts).orderBy(desc(auditLog.seq)).limit(most);
   return pageReply(rows, limit, ({ seq }) => String(seq), toWire);
 }
 

@@ -55,7 +55,7 @@ const inState = (state: Row["state"], webhookId: string, after: string | undefin
 export async function list(store: Store, { tenantId }: Caller, webhookId: string, { status, ...query }: DeliveryQuery) {
   await store.read("webhook", (tx) => webhooks.find(tx, tenantId, webhookId));
   const page = pageOf(query);
-  const found = status === undefined ? undefined : inState(status, webhookId, page.after, page.limit + 1);
+  const found = status === undefined ? undefined : inState(status, webhookId, page.after, page.most);
   const { rows, limit } = await lookedThrough(store, "deliveries", page, {
     table: deliveries,
     key: deliveries.id,

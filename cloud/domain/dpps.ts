@@ -64,7 +64,7 @@ async function namedIn(store: Store, names: readonly string[], origin: string): 
 
 /** In the order of the passports' ids, which never changes: a page goes on where the last one ended, whatever was published meanwhile. */
 export async function idsOf(store: Store, names: readonly string[], query: PageQuery, origin: string) {
-  const { limit, after } = pageOf(query);
+  const { limit, most, after } = pageOf(query);
   const productIds = await namedIn(store, names, origin);
   const isIts = and(
     inArray(passports.productId, even(productIds)),
@@ -72,12 +72,7 @@ export async function idsOf(store: Store, names: readonly string[], query: PageQ
     after === undefined ? undefined : gt(passports.id, after),
   );
   const rows = await store.read("dpps", ({ db }) =>
-    db
-      .select({ id: passports.id })
-      .from(passports)
-      .where(isIts)
-      .orderBy(asc(passports.id))
-      .limit(limit + 1),
+    db.select({ id: passports.id }).from(passports).where(isIts).orderBy(asc(passports.id)).limit(most),
   );
   const { data, ...more } = wholeReply(
     rows,

@@ -249,28 +249,16 @@ export async function jobs(tx: Tx, caller: Caller, query: { perPage?: number; ne
   const { after } = pageOf(cursor === undefined ? {} : { cursor }, UUID, "nextPageToken");
   const where = and(eq(epcisCaptures.tenantId, caller.tenantId), after === undefined ? undefined : lt(epcisCaptures.id, after));
   const size = await jobsInPage(tx, where, perPage);
-  const rows = await tx.db
-    .select()
-    .from(epcisCaptures)
-    .where(where)
-    .orderBy(desc(epcisCaptures.id))
-    .limit(size + 1);
+  const most = size + 1;
+  const rows = await tx.db.select().from(epcisCaptures).where(where).orderBy(desc(epcisCaptures.id)).limit(most);
   return pageReply(rows, size, ({ id }) => id, toWire);
 }
 
 /** As with events: a thousand jobs, each with a thousand errors, are more than one answer can hold. */
 async function jobsInPage(tx: Tx, where: SQL | undefined, perPage: number): Promise<number> {
-  const each = await tx.db
-    .select({ bytes: sql<number>`octet_length(${epcisCaptures.errors})` })
-    .from(epcisCaptures)
-    .where(where)
-    .orderBy(desc(epcisCaptures.id))
-    .limit(perPage);
-  return fitting(
-    each.map(({ bytes }) => bytes),
-    perPage,
-    limits.EPCIS_PAGE_MAX_BYTES,
-  );
+  const bytes = sql<number>`octet_length(${epcisCaptures.errors})`;
+  const each = await tx.db.select({ bytes }).from(epcisCaptures).where(where).orderBy(desc(epcisCaptures.id)).limit(perPage);
+  return fitting(each, perPage, limits.EPCIS_PAGE_MAX_BYTES);
 }
 
 /** A label of ours, and what became of it. */

@@ -42,13 +42,9 @@ const toWire = ({ id, type, at, requestId, actor, data }: Omit<Row, "snapshot">)
 const { snapshot: _, ...told } = getTableColumns(events); // which is the whole product, and may be a megabyte
 /** Oldest first: read on, and you have lived it. */
 export async function list(tx: Tx, tenantId: string, subject: string, query: PageQuery) {
-  const { limit, after } = pageOf(query, SEQ);
-  const rows = await tx.db
-    .select(told)
-    .from(events)
-    .where(and(eq(events.subject, subject), eq(events.tenantId, tenantId), gt(events.seq, Number(after ?? 0))))
-    .orderBy(asc(events.seq))
-    .limit(limit + 1);
+  const { limit, most, after } = pageOf(query, SEQ);
+  const isIts = and(eq(events.subject, subject), eq(events.tenantId, tenantId), gt(events.seq, Number(after ?? 0)));
+  const rows = await tx.db.select(told).from(events).where(isIts).orderBy(asc(events.seq)).limit(most);
   return pageReply(rows, limit, ({ seq }) => String(seq), toWire);
 }
 
@@ -59,15 +55,8 @@ export async function snapshots(tx: Tx, tenantId: string, subject: string, query
   const isIts = and(eq(events.subject, subject), eq(events.tenantId, tenantId), isNotNull(events.snapshot), before);
   const bytes = sql<number>`octet_length(${events.snapshot})`;
   const each = await tx.db.select({ bytes }).from(events).where(isIts).orderBy(desc(events.seq)).limit(limit);
-  const size = fitting(
-    each.map((one) => one.bytes),
-    limit,
-  );
-  const rows = await tx.db
-    .select()
-    .from(events)
-    .where(isIts)
-    .orderBy(desc(events.seq))
-    .limit(size + 1);
+  const size = fitting(each, limit);
+  const most = size + 1;
+  const rows = await tx.db.select().from(events).where(isIts).orderBy(desc(events.seq)).limit(most);
   return { rows, limit: size };
 }

@@ -45,7 +45,7 @@ export async function list(store: Store, { tenantId }: Caller, query: JobQuery) 
   const inState = state === undefined ? undefined : eq(printJobs.state, state);
   let found: SQL | undefined;
   if (refs) found = and(inArray(printJobs.jobRef, refs), named, inState);
-  else if (!named && state !== undefined) found = latestIn(tenantId, state, page.after, page.limit + 1);
+  else if (!named && state !== undefined) found = latestIn(tenantId, state, page.after, page.most);
   else if (state !== undefined && leaseOf(state) !== null) found = and(latestIn(tenantId, state, page.after, LEASED_MAX), named);
   const { rows, limit } = await lookedThrough(store, "jobs", page, {
     table: printJobs,

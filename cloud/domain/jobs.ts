@@ -184,13 +184,9 @@ export const eventsOf = (_tx: Tx, ref: string) => eventsByRef.all({ ref });
 /** From its first moment on, a page at a time: a job whose lease runs out again and again has many. */
 export async function history(tx: Tx, caller: Caller, ref: string, query: PageQuery): Promise<JobHistory> {
   await find(tx, caller.tenantId, ref);
-  const { limit, after } = wholeOf(query, SEQ);
-  const rows = await tx.db
-    .select()
-    .from(printEvents)
-    .where(and(eq(printEvents.jobRef, ref), after === undefined ? undefined : gt(printEvents.n, Number(after))))
-    .orderBy(asc(printEvents.n))
-    .limit(limit + 1);
+  const { limit, most, after } = wholeOf(query, SEQ);
+  const isIts = and(eq(printEvents.jobRef, ref), after === undefined ? undefined : gt(printEvents.n, Number(after)));
+  const rows = await tx.db.select().from(printEvents).where(isIts).orderBy(asc(printEvents.n)).limit(most);
   return wholeReply(
     rows,
     limit,

@@ -12,13 +12,14 @@ export const SEQ = /^[0-9]{1,15}$/;
 export type PageQuery = { limit?: number; cursor?: string };
 const encode = (key: string): string => Buffer.from(key, "utf8").toString("base64url");
 
-/** Reads `limit` and `cursor`; `after` is the key of the last row of the page before. */
-export function pageOf(query: PageQuery, shape = UUID, name = "cursor"): { limit: number; after: string | undefined } {
+/** Reads `limit` and `cursor`; `after` is the key of the last row of the page before, and `most` rows tell whether there is another page. */
+export function pageOf(query: PageQuery, shape = UUID, name = "cursor"): { limit: number; most: number; after: string | undefined } {
   const { limit = limits.PAGE_DEFAULT_ITEMS, cursor } = query;
-  if (cursor === undefined) return { limit, after: undefined };
+  const most = limit + 1;
+  if (cursor === undefined) return { limit, most, after: undefined };
   const after = Buffer.from(cursor, "base64url").toString("utf8");
   if (!shape.test(after) || encode(after) !== cursor) throw unknownCursor(name);
-  return { limit, after };
+  return { limit, most, after };
 }
 /** For a list that had no pages once: without a `limit` a page is as large as it may be. */
 export const wholeOf = (query: PageQuery, shape = UUID) => pageOf({ limit: limits.PAGE_MAX_ITEMS, ...query }, shape);
@@ -39,9 +40,9 @@ export function wholeReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: R
 }
 
 /** How many of these are a page, by their bytes: the last one is the one with which it has enough. */
-export function fitting(bytes: readonly number[], limit: number, room: number = limits.PAGE_MAX_BYTES): number {
+export function fitting(rows: readonly { bytes: number }[], limit: number, room: number = limits.PAGE_MAX_BYTES): number {
   let sum = 0;
-  const full = bytes.findIndex((one) => (sum += one) >= room);
+  const full = rows.findIndex(({ bytes }) => (sum += bytes) >= room);
   return full < 0 ? limit : full + 1;
 }
 
@@ -49,10 +50,10 @@ type Listed = SQLiteTable & { id: SQLiteColumn };
 type Which<Table extends Listed, Wire> = { table: Table; where: SQL | undefined; toWire(row: Table["$inferSelect"]): Wire };
 /** A page of a table's rows, newest first: ids sort as they were made. */
 export async function newestOf<Table extends Listed, Wire>(tx: Tx, query: PageQuery, { table, where, toWire }: Which<Table, Wire>) {
-  const { limit, after } = pageOf(query);
+  const { limit, most, after } = pageOf(query);
   const { id } = table;
   const rest = and(where, after === undefined ? undefined : lt(id, after));
-  const rows: Table["$inferSelect"][] = await tx.db.select().from<SQLiteTable>(table).where(rest).orderBy(desc(id)).limit(limit + 1); // oxfmt-ignore
+  const rows: Table["$inferSelect"][] = await tx.db.select().from<SQLiteTable>(table).where(rest).orderBy(desc(id)).limit(most); // oxfmt-ignore
   return pageReply(rows, limit, (row) => String(row["id"]), toWire);
 }
 

@@ -66,11 +66,10 @@ async function someOf<Table extends SQLiteTable>(tx: Tx, list: List<Table>, wher
   const { table, key, whole, bytes } = list;
   if (bytes === undefined) return { rows: await rowsOf(tx, list, where, most + 1), size: most, bytes: 0 };
   const heads = await tx.db.select({ key, bytes }).from(table).where(where).orderBy(desc(key)).limit(most + 1); // oxfmt-ignore
-  const sizes = heads.slice(0, most).map((head) => head.bytes);
-  const size = fitting(sizes, most, room);
+  const size = fitting(heads.slice(0, most), most, room);
   const keys = heads.slice(0, size + 1).map((head) => head.key);
   const rows = await rowsOf(tx, list, and(whole, inArray(key, even(keys))), size + 1);
-  return { rows, size, bytes: sizes.slice(0, size).reduce((sum, one) => sum + one, 0) };
+  return { rows, size, bytes: heads.slice(0, size).reduce((sum, head) => sum + head.bytes, 0) };
 }
 
 type Stretch = Room & { before: string | undefined; places: number };

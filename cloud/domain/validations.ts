@@ -65,13 +65,9 @@ export const isPrintable = async (_tx: Tx, tenantId: string, productId: string):
 /** In the order they were made, a page at a time; whether labels may be printed is said with each of them. */
 export async function list(tx: Tx, caller: Caller, id: string, query: PageQuery): Promise<Validations> {
   const row = await passports.find(tx, caller.tenantId, id);
-  const { limit, after } = wholeOf(query);
-  const rows = await tx.db
-    .select()
-    .from(validations)
-    .where(and(eq(validations.passportId, id), after === undefined ? undefined : gt(validations.id, after)))
-    .orderBy(asc(validations.id))
-    .limit(limit + 1);
+  const { limit, most, after } = wholeOf(query);
+  const isIts = and(eq(validations.passportId, id), after === undefined ? undefined : gt(validations.id, after));
+  const rows = await tx.db.select().from(validations).where(isIts).orderBy(asc(validations.id)).limit(most);
   const { data, ...more } = wholeReply(rows, limit, (one) => one.id, toWire);
   return { upi: id, validations: data, readyToPrint: await isPrintable(tx, caller.tenantId, row.productId), ...more };
 }
