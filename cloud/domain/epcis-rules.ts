@@ -39,11 +39,13 @@ export function contentOf(event: Json, around: readonly unknown[]): string {
   const text = canonical(said);
   const contexts = [...around, ...extrasOf(own)];
   const declared: Json = Object.assign({}, ...contexts.filter(isObject));
-  const used = Object.entries(declared).filter(([prefix]) => text.includes(`"${prefix}:`));
+  const named = new Set<string>(); // in one walk: a context may declare thousands, and an event have megabytes
+  for (const [, prefix = ""] of text.matchAll(/"([^":]+):/g)) named.add(prefix);
+  const used = Object.entries(declared).filter(([prefix]) => named.has(prefix));
   const isElsewhere = [...text.matchAll(/"([^":]+):[^"]*":/g)].some(
     ([, prefix = ""]) => !(prefix in declared) && !KNOWN_PREFIXES.has(prefix),
   );
-  return canonical([said, Object.fromEntries(used), isElsewhere ? textsIn(contexts) : []]);
+  return `${text} ${canonical([Object.fromEntries(used), isElsewhere ? textsIn(contexts) : []])}`;
 }
 
 export function contextFault(context: unknown): string | undefined {
