@@ -1,5 +1,5 @@
 // A credential judged without a cloud: when it counts, what shape it must have, and that nothing unchecked makes it valid.
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { judgeIssuer, judgeSchema, judgeSignature, judgeValidity, openCredential, verdictOf } from "#shared/credential.ts";
 import { partsOf, signedBy, stranger, tampered } from "../../fixtures/forge.ts";
 
@@ -82,4 +82,11 @@ test("one failure is invalid, one doubt is unknown, and only all together are va
   expect(verdictOf([check("passed"), check("passed")])).toBe("valid");
   expect(verdictOf([check("passed"), check("unknown")])).toBe("unknown");
   expect(verdictOf([check("unknown"), check("failed")])).toBe("invalid");
+});
+
+test("what has a million parts is no credential, which a few of them show", async () => {
+  const read = vi.spyOn(Buffer, "from");
+  onTestFinished(() => read.mockRestore());
+  await expect(openCredential(".".repeat(1_000_000))).rejects.toThrow();
+  expect(read.mock.calls.length).toBeLessThan(100);
 });
