@@ -88,7 +88,8 @@ export const oauth: Route[] = [
     open: true,
     says: "The public keys that signatures are verified with",
     replies: { 200: Jwks },
-    run: async ({ deps }) => ({ status: 200, body: { keys: await deps.keys.all() }, headers: { "cache-control": "public, max-age=60" } }),
+    headers: { "cache-control": "no-cache" }, // a new key signs at once: by the keys of a minute ago that would be forged
+    run: async ({ deps }) => ({ status: 200, body: { keys: await deps.keys.all() } }),
   }),
   serve({
     path: "/.well-known/oauth-authorization-server",

@@ -213,6 +213,7 @@ export const passports: Route[] = [
     open: true,
     says: "The issuer of the credentials, with every key that it ever signed with (did:web)",
     replies: { 200: "application/did+json" },
+    headers: { "cache-control": "no-cache" }, // as with jwks.json
     run: async ({ deps }) => ({ status: 200, body: await didDocument(deps), headers: { "content-type": "application/did+json" } }),
   }),
   read({

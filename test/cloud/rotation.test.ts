@@ -51,3 +51,10 @@ test("an old key is renewed at a start and while running; old credentials and ch
   const path = proof.map((hex: string) => Buffer.from(hex, "hex"));
   expect(old && now && isConsistent(old.size, now.size, old.root, now.root, path)).toBe(true);
 });
+
+test("no cache may answer with the keys of a minute ago: what a new one signs would be called forged", async () => {
+  for (const path of ["jwks.json", "did.json"]) {
+    const { headers } = await w.nobody.get(`//.well-known/${path}`);
+    expect([path, headers.get("cache-control")]).toEqual([path, "no-cache"]);
+  }
+});
