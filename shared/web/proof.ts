@@ -99,7 +99,7 @@ export async function judgeBundle(bundle: Bundle, { keys, pictureOf }: Sources):
   const leaf = await leafHash(encode(canonicalize(proof.entry) ?? ""));
   return [
     ...first,
-    held("entry", proof.entry.digest === computed && hexOf(leaf) === proof.leafHash),
+    held("entry", bundle.fault === undefined && proof.entry.digest === computed && hexOf(leaf) === proof.leafHash),
     held("inclusion", (await rootFrom(leaf, proof.index, proof.size, proof.proof)) === proof.root),
     ...(await judgeHead(proof, keys)),
   ];

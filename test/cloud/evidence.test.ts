@@ -473,7 +473,10 @@ test("evidence that was sealed for one label and stands at another's job in the 
   await change(sql`DELETE FROM print_events WHERE job_ref = ${one.ref}`);
   await change(sql`UPDATE print_events SET job_ref = ${one.ref} WHERE job_ref = ${other.ref}`);
   await change(sql`UPDATE print_jobs SET attempt_id = ${other.attempt} WHERE job_ref = ${one.ref}`);
-  expect((await read()).fault).toContain(`of the label ${other.link}, and the job is of another: ${one.link}`);
+  const swapped = await read();
+  expect(swapped.fault).toContain(`of the label ${other.link}, and the job is of another: ${one.link}`);
+  const checks = await judgeBundle(swapped, { keys: [], pictureOf: async () => undefined }); // the bundle itself holds: it was sealed, for the other
+  expect(checks).toContainEqual({ name: "entry", outcome: "broken" });
 });
 
 test("a job whose evidence is of simulated devices and that doesn't say so in the store is shown with the word that it is", async () => {
