@@ -234,7 +234,8 @@ export type Answer = { document: Json; next: string | null; found: number };
 export async function query(store: Store, tenantId: string, asked: Query, under: Query = {}): Promise<Answer> {
   const plan = planOf(asked, under);
   const { perPage, most, ceiling, order } = plan;
-  const search = { tenantId, plan, start: await store.read("epcis events", (tx) => startOf(tx, tenantId, plan)) };
+  const { start, now } = await store.read("epcis events", async (tx) => ({ start: await startOf(tx, tenantId, plan), now: tx.now }));
+  const search = { tenantId, plan, start };
   if (ceiling !== undefined) await refuseMany(store, search, ceiling);
   const size = Math.min(perPage, most ?? perPage);
   const { rows, rest } = await fetchPage(store, search, size + 1);
@@ -243,7 +244,7 @@ export async function query(store: Store, tenantId: string, asked: Query, under:
   const left = most === undefined ? null : most - events.length;
   const from = rows.length > size && last ? placeOf(last, order) : rest;
   return {
-    document: await store.read("epcis contexts", async (tx) => documentOf(events, await contextsOf(tx, tenantId, events), tx.now)),
+    document: await store.read("epcis contexts", async (tx) => documentOf(events, await contextsOf(tx, tenantId, events), now)), // of what came since, nothing is promised
     next: from && left !== 0 ? tokenOf({ ...from, left }) : null,
     found: events.length,
   };

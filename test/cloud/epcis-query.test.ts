@@ -1,7 +1,9 @@
 // The EPCIS query language: each parameter finds just what it says, pages hold together, what isn't known is refused by name.
 import { expect, test } from "vitest";
 import { eq } from "../../cloud/store/drizzle.ts";
+import { query } from "../../cloud/domain/epcis-query.ts";
 import { epcisTerms } from "../../cloud/store/schema.ts";
+import type { Store } from "../../cloud/store/store.ts";
 import type { Answer } from "../../fixtures/client.ts";
 import {
   ask,
@@ -457,4 +459,14 @@ test("a thing that a version before kept by its whole link is found by that link
   await job(as, await capture(as, document([event])));
   await w.store.write("as before", ({ db }) => db.update(epcisTerms).set({ value: name }).where(eq(epcisTerms.tenantId, id)));
   expect(idsOf(await ask(as, { MATCH_epc: name }))).toEqual([event["eventID"]]);
+});
+
+test("an answer says when its query began: what came while it was looked for isn't promised to be in it", async () => {
+  const { as, id } = await tenant();
+  await job(as, await capture(as, document([observed(), observed()])));
+  const began = Date.parse("2030-01-01T00:00:00Z");
+  let at = began;
+  const slow: Store = { ...w.store, read: (label, work) => w.store.read(label, (tx) => work({ ...tx, now: (at += 1_000) - 1_000 })) };
+  const { document: answer } = await query(slow, id, {});
+  expect([answer["creationDate"], at > began + 1_000]).toEqual(["2030-01-01T00:00:00.000Z", true]);
 });
