@@ -6,7 +6,8 @@ import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
 import { type Behaviour, EpcisDocument, EpcisQueryDocument, type Problem } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
-import { contextFault, eventFaults, extrasOf, isUnfathomed, type Json, prefixesOf } from "./epcis-rules.ts";
+import { misreadIn } from "./epcis-digits.ts";
+import { contextFault, eventFaults, extrasOf, isUnfathomed, type Json, type LongNumber, prefixesOf } from "./epcis-rules.ts";
 import { declaredAs, isDeclared, termsOf, type Term } from "./epcis-terms.ts";
 
 /** `key` is what the store holds it under. */
@@ -89,7 +90,7 @@ function withoutEvents(body: Json): Json {
 const asShell = (event: unknown): unknown => (isObject(event) ? {} : event);
 
 /** Judges everything; with `proceed` what is wrong with an event is its own, as long as there is another that is right. */
-export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { bare: boolean }): Promise<Prepared> {
+export async function prepare(body: unknown, behaviour: Behaviour, { bare, sent }: { bare: boolean; sent: Buffer }): Promise<Prepared> {
   if (!isObject(body)) throw refused([{ field: "body", rule: "type", message: "must be an EPCISDocument or an event, a JSON object" }]);
   const type = body["type"];
   if (bare && (type === "EPCISDocument" || type === "EPCISQueryDocument"))
@@ -105,11 +106,14 @@ export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { b
   const declared = outer.some(({ field }) => field.startsWith("@context")) ? undefined : prefixesOf(context);
   const made: Prepared = { behaviour, context: extras.length > 0 ? extras : null, events: [], unfit: 0, problems: [] };
   const faults = [...outer];
+  const misread = digitsOf(sent);
   let keys = 0;
   for (const [i, event] of events.entries()) {
     if (i % SLICE_EVENTS === SLICE_EVENTS - 1) await turn();
     const at = path.endsWith(".") ? `${path}${i}` : path;
-    const wrong = eventFaults(event, declared, at);
+    const long: LongNumber[] = [];
+    const wrong = eventFaults(event, declared, at, long);
+    if (long.length > 0) wrong.push(...(await misread(long)));
     if (wrong.length === 0) keys += made.events[made.events.push(ready(event as Json)) - 1]?.terms.length ?? 0;
     else {
       made.unfit += 1;
@@ -123,6 +127,17 @@ export async function prepare(body: unknown, behaviour: Behaviour, { bare }: { b
   }
   if (faults.length > 0 && (isAllOrNone || made.events.length === 0)) throw refused(faults);
   return made;
+}
+
+/** What is wrong with numbers that may have been read as others; the text is looked through once, and only where there are any. */
+function digitsOf(sent: Buffer): (numbers: readonly LongNumber[]) => Promise<FieldFault[]> {
+  let misread: Promise<ReadonlySet<number>> | undefined;
+  return async (numbers) => {
+    const others = await (misread ??= misreadIn(sent));
+    return numbers.flatMap(({ field, number }) =>
+      others.has(Math.abs(number)) ? { field, rule: "number", message: "has more digits than a number keeps: send it as a text" } : [],
+    );
+  };
 }
 
 export const problemOf = (detail: string, type = EXCEPTION, title = "The event isn't valid", status = 400): Problem => ({

@@ -193,11 +193,40 @@ function judgeExtensions(event: Json, prefixes: Prefixes, found: Found): void {
     }
 }
 
+export type LongNumber = { field: string; number: number };
+/** Whole numbers in extensions that may have had more digits than a number keeps; what the standard has for an amount is no name of anything. */
+function longNumbersIn(event: Json, prefix: string): LongNumber[] {
+  const isOwnType = !isEventType(event["type"]);
+  const found: LongNumber[] = [];
+  for (const [path, room] of roomsIn(event))
+    for (const [name, value] of Object.entries(room))
+      if (name.includes(":") || isOwnType || path === "readPoint." || path === "bizLocation.")
+        collectLong(value, [...(prefix ? [prefix] : []), path + name], found);
+  return found;
+}
+
+/** `path` is one list for all of the value, which is put together only where there is something to say. */
+function collectLong(value: unknown, path: (string | number)[], found: LongNumber[]): void {
+  if (typeof value === "number") {
+    if (Number.isInteger(value) && !Number.isSafeInteger(value) && found.length < limits.FAULTS_MAX_ITEMS)
+      found.push({ field: path.join(".").slice(0, limits.FAULT_FIELD_MAX_LENGTH), number: value });
+    return;
+  }
+  if (typeof value !== "object" || value === null) return;
+  for (const name of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+    const inner = (value as Record<string | number, unknown>)[name];
+    if (typeof inner === "string" || Number.isSafeInteger(inner)) continue; // what a list may hold by the million
+    path.push(name);
+    collectLong(inner, path, found);
+    path.pop();
+  }
+}
+
 /** What is nested too deep, or has names that nothing may have, can't even be measured. */
 export const isUnfathomed = (faults: FieldFault[]): boolean => faults.some(({ rule }) => rule === "depth" || rule === "key");
 
-/** All that is wrong with an event, each fault's field after `prefix`. */
-export function eventFaults(event: unknown, declared: Prefixes, prefix: string): FieldFault[] {
+/** All that is wrong with an event, each fault's field after `prefix`; but for its long numbers, which go into `long`. */
+export function eventFaults(event: unknown, declared: Prefixes, prefix: string, long: LongNumber[]): FieldFault[] {
   const faults: FieldFault[] = [];
   const found: Found = (field, rule, message) => void faults.push({ field: prefix ? `${prefix}.${field}` : field, rule, message });
   if (!isObject(event)) return [{ field: prefix || "body", rule: "type", message: "must be an event, an object" }];
@@ -208,6 +237,7 @@ export function eventFaults(event: unknown, declared: Prefixes, prefix: string):
   }
   faults.push(...(isEventType(type) ? shapes[type] : extendedShape)(event, prefix));
   if (isUnfathomed(faults)) return faults;
+  long.push(...longNumbersIn(event, prefix));
   const size = sizeFault(event, limits.EPCIS_EVENT_MAX_BYTES);
   if (size) faults.push({ field: prefix || "body", rule: "size", message: size });
   const context = event["@context"];

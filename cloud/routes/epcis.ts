@@ -131,7 +131,8 @@ export const epcis: Route[] = [
     sends: ["Location", ...SPOKEN, BEHAVIOUR],
     refusals: ["CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
-    prepare: async ({ body, asked }) => prepare(body, (asked.headers[BEHAVIOUR.toLowerCase()] ?? "rollback") as Behaviour, { bare: false }),
+    prepare: async ({ body, asked, bytes: sent }) =>
+      prepare(body, (asked.headers[BEHAVIOUR.toLowerCase()] ?? "rollback") as Behaviour, { bare: false, sent }),
     run: async ({ tx, by, prepared }) => {
       const { behaviour } = prepared;
       const { job, stored, failed } = await domain.capture(tx, by, prepared);
@@ -176,7 +177,7 @@ export const epcis: Route[] = [
     sends: ["Location", ...SPOKEN],
     refusals: ["EVENT_EXISTS", "CAPTURE_TOO_LARGE"],
     audit: "product.events_captured",
-    prepare: async ({ body }) => prepare(body, "rollback", { bare: true }),
+    prepare: async ({ body, bytes: sent }) => prepare(body, "rollback", { bare: true, sent }),
     run: async ({ tx, by, prepared }) => {
       const { event, stored } = await domain.captureOne(tx, by, prepared);
       const { eventID: id } = event;

@@ -5,7 +5,7 @@ import { parseJson } from "../json.ts";
 
 const NUMBER = /-?\d[\d.eE+-]*/g;
 /** Those that count, wherever the point is. */
-const digitsOf = (number: string): string =>
+export const digitsOf = (number: string): string =>
   number
     .replace(/e.*$/i, "")
     .replaceAll(/[-.]/g, "")

@@ -165,7 +165,7 @@ test.each(["the event", "the error"] as const)(
     const [one, other] = first === "the event" ? [event, error] : [error, event];
     const by = { tenantId: shop.tenantId, actor: { kind: "api_key", id: null, name: "WMS" }, requestId: randomUUID() };
     const isSaid = Promise.withResolvers<void>();
-    const prepared = await prepare(one, "rollback", { bare: true });
+    const prepared = await prepare(one, "rollback", { bare: true, sent: Buffer.from(JSON.stringify(one)) });
     const said = w.store.write("capture", async (tx) => {
       await epcis.captureOne(tx, by, prepared);
       isSaid.resolve();

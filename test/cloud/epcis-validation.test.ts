@@ -451,6 +451,49 @@ test("the longest words of one's own are found, and a word that is no URI is ref
   expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:ValidationException"]);
 });
 
+test("whole numbers of more digits than a number keeps are refused in extensions by their place: others would be kept, and told, as what was sent", async () => {
+  const { as } = await tenant();
+  const context = [CONTEXT, { ex: "https://ex.example/" }];
+  const send = (body: string, path = "/epcis/capture", headers: Record<string, string> = {}) =>
+    as.send("POST", path, { body, headers: { "content-type": "application/json", ...headers } });
+  const sent = (more: Json) => JSON.stringify(document([observed(), observed({ action: "ADD", ...more })], { "@context": context }));
+  const at = "epcisBody.eventList.1.";
+  const long = ["106141412345678908", "-9007199254740993", "10000000000000001", "123456789012345678901", "1234567890123456789012345"];
+  for (const number of long) {
+    const refused = await send(sent({ ilmd: { "ex:lot": { parts: [1, { sscc: "#" }] } } }).replace('"#"', number));
+    expect([...refusal(refused), refused.body.error.details.fields[0]]).toEqual([
+      400,
+      "VALIDATION_ERROR",
+      "epcisException:ValidationException",
+      { field: `${at}ilmd.ex:lot.parts.1.sscc`, rule: "number", message: "has more digits than a number keeps: send it as a text" },
+    ]);
+  }
+  const all = sent({ "ex:a": "#", bizStep: "walking", readPoint: { id: "urn:x:y", "ex:b": "#" } }).replaceAll('"#"', "12345678901234567");
+  const fields = (await send(all)).body.error.details.fields.map(({ field }: Json) => field).toSorted();
+  expect(fields).toEqual([`${at}bizStep`, `${at}ex:a`, `${at}readPoint.ex:b`]);
+  const own = JSON.stringify(observed({ type: "urn:x:y", "@context": context, mine: { n: "#" } })).replace('"#"', "9007199254740993");
+  expect((await send(own, "/epcis/events")).body.error.details.fields[0].field).toBe("mine.n");
+  const one = await job(as, await send(all, "/epcis/capture", { "gs1-capture-error-behaviour": "proceed" }));
+  expect([one["success"], await ask(as, {})]).toEqual([false, [expect.objectContaining({ bizStep: "holding" })]]);
+});
+
+test("numbers that are told as they were sent are taken, however long; so are measurements, for which the standard has no text", async () => {
+  const { as } = await tenant();
+  const kept = [9_007_199_254_740_991, 1e16, 1.5e19, 1.2345678901234567e19, 1e21, 6.02e23, 0.1, 12_345_678_901_234.5];
+  const sensed = { sensorReport: [{ type: "Count", value: "#" }] };
+  const event = observed({
+    "@context": [CONTEXT, { ex: "https://ex.example/" }],
+    "ex:kept": "#",
+    "ex:name": "106141412345678908",
+    sensorElementList: [sensed],
+  });
+  const body = JSON.stringify(event)
+    .replace('"#"', JSON.stringify(kept).replace("15000000000000000000", "1.5e19").replace("1e+21", "1000000000000000000000"))
+    .replace('"#"', "98765432109876543210");
+  const answer = await as.send("POST", "/epcis/events", { body, headers: { "content-type": "application/json" } });
+  expect([answer.status, answer.body["ex:kept"], answer.body["ex:name"]]).toEqual([201, kept, "106141412345678908"]);
+});
+
 test("what an event says is told in one walk, however many prefixes stand around it", () => {
   const event = { type: "ObjectEvent", "ex:marks": Array.from({ length: 200_000 }, () => "") };
   const context = (count: number) => [Object.fromEntries(Array.from({ length: count }, (_, n) => [`p${n}`, "https://ex.example/"]))];
