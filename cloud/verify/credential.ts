@@ -28,6 +28,22 @@ function twofoldIn(jws: string): string | undefined {
   }
 }
 
+/** Issuers renew their keys: of what was signed since a did.json was saved, it knows nothing. */
+const keyless = ({ kid }: Opened, keys: Ring | undefined): Pick<CredentialCheck, "outcome" | "message"> =>
+  keys
+    ? {
+        outcome: "failed",
+        message: `the issuer has no key ${kid?.slice(0, 200) ?? "without a name"} among those given: if they were saved before this was signed, save its did.json anew`,
+      }
+    : { outcome: "unknown", message: "no key was given: --keys takes the issuer's did.json" };
+
+/** Of which product: all of it may hold, and be another's than the one that lies on the table. */
+function schemaLine({ payload }: Opened, check: CredentialCheck): Line {
+  const { product } = (payload["credentialSubject"] ?? {}) as { product?: { id?: unknown } };
+  const isKnown = check.outcome === "passed" && typeof product?.id === "string";
+  return lineOf(isKnown ? { ...check, message: `${check.message}, of ${String(product.id).slice(0, 300)}` } : check);
+}
+
 type Given = { now: number; keys: Ring | undefined };
 export async function credentialLines(jws: string, given: Given, statusList: string | undefined): Promise<Line[]> {
   const { now, keys } = given;
@@ -35,12 +51,7 @@ export async function credentialLines(jws: string, given: Given, statusList: str
   if (opened instanceof Error) return [fails(`signature: it isn't a signed credential: ${opened.message}`)];
   const twofold = twofoldIn(jws);
   if (twofold !== undefined) return [fails(`signature: what was signed isn't the same to everybody: ${twofold}`)];
-  const signature = await judgeSignature(
-    jws,
-    opened,
-    keys?.find(opened.kid),
-    keys ? undefined : { outcome: "unknown", message: "no key was given: --keys takes the issuer's did.json" },
-  );
+  const signature = await judgeSignature(jws, opened, keys?.find(opened.kid), keyless(opened, keys));
   const status =
     statusList === undefined
       ? noted("whether it was revoked since only its issuer's status list can tell")
@@ -49,7 +60,7 @@ export async function credentialLines(jws: string, given: Given, statusList: str
     lineOf(signature),
     ...(keys ? [issuerLine(opened, keys)] : []),
     lineOf(judgeValidity(opened, now)),
-    lineOf(await judgeSchema(opened)),
+    schemaLine(opened, await judgeSchema(opened)),
     status,
   ];
 }

@@ -129,7 +129,7 @@ function printLines({ attempt_id: attemptId, items, sha256, proof, fault }: Type
   const told = digestIn(items) === sha256;
   return [
     told
-      ? holds(`the ${items.length} items of the bundle give the digest that it names, ${sha256}`)
+      ? holds(`the ${items.length} items of the bundle give the digest that it names, ${sha256}${ofLabel(items)}`)
       : fails(`the items give another digest than the bundle names: one was changed, added, dropped or moved`),
     ...(fault === undefined ? [] : [fails(`the cloud itself said, when this was saved: ${fault}`)]),
     ...(isSimulated(items) ? [noted("it is evidence of simulated devices: it shows no real label")] : []),
@@ -138,6 +138,13 @@ function printLines({ attempt_id: attemptId, items, sha256, proof, fault }: Type
       ? [digestLine(items, proof, "print_bundle"), ...proofLines(proof, given, given.keys)]
       : [unclear("the attempt wasn't sealed when this was saved: nothing of it is in the log yet")]),
   ];
+}
+
+/** Which label they are of: another one's may hold as well. */
+function ofLabel([first]: readonly object[]): string {
+  const { evidence } = (first ?? {}) as { evidence?: { render_manifest?: { payload?: unknown } } | null };
+  const payload = evidence?.render_manifest?.payload;
+  return typeof payload === "string" ? `, of the label ${payload.slice(0, 300)}` : "";
 }
 
 /** Undefined for what nobody can have sealed: JSON says numbers without end, and RFC 8785 doesn't. */

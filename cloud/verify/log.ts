@@ -41,7 +41,7 @@ export function headLine({ text, head, signatures }: Note, { keys }: Ring, what:
         return verify(null, Buffer.from(text), key, signature)
           ? holds(`${what} was signed by the key ${kid}`)
           : fails(`${what} wasn't signed by the key ${kid}, though it says so: it was changed`);
-  return fails(`${what} was signed by none of the keys given`);
+  return fails(`${what} was signed by none of the keys given: if they were saved before it was signed, save did.json anew`);
 }
 
 /** Two heads of one log: the shorter has to be the beginning of the longer. */

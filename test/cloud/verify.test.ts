@@ -1,5 +1,6 @@
 // imprimatur verify: one saved file, no cloud and no network, and a sentence for everything that holds or doesn't.
 import { execFile } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -81,6 +82,8 @@ test("a passport saved by one curl holds, says its digest and its leaf, and whos
   expect([alone.code, alone.marks]).toEqual([0, { holds: 10, fails: 0, unknown: 0, note: 1 }]);
   expect(alone.said).toMatch(`the file's digest is ${bundle.proof.entry.digest}, and the log's leaf 0 of`);
   expect(alone.said).toMatch("keys came from the file itself");
+  const { product } = partsOf(bundle.credential).payload["credentialSubject"] as { product: { id: string } };
+  expect(alone.said).toMatch(`UNTP Digital Product Passport, of ${product.id}`); // whose holds as well isn't this one
   for (const keys of [didFile, jwksFile]) {
     const trusted = await verify(bundle, "--keys", keys);
     expect([trusted.code, trusted.marks["fails"], trusted.said.includes("came from the file itself")]).toEqual([0, 0, false]);
@@ -119,8 +122,25 @@ test("what the cloud itself says of a sealed label holds, and of one that isn't 
   await w.end();
   const good = await verify(sealed, "--keys", keys);
   expect([good.code, good.marks]).toEqual([0, { holds: 6, fails: 0, unknown: 0, note: 1 }]);
+  expect(good.said).toMatch(
+    `holds: the 4 items of the bundle give the digest that it names, ${sealed.sha256}, of the label ${claimed.job.digital_link}`,
+  );
   const early = await verify(open, "--keys", keys);
   expect([early.code, early.said]).toEqual([1, expect.stringMatching(/unknown: the attempt wasn't sealed/)]);
+});
+
+test("what was signed since the keys were saved doesn't hold by them, and it is said that newer ones may have it hold", async () => {
+  const older = saved({ ...did, verificationMethod: [{ ...did.verificationMethod[0], id: `${did.id}#older` }] });
+  const { code, said } = await verify(bundle, "--keys", older);
+  expect(code).toBe(1);
+  expect(said).toMatch(
+    /fails: signature: the issuer has no key did:web:\S+ among those given: if they were saved before this was signed, save its did.json anew/,
+  );
+  const { publicKey } = generateKeyPairSync("ed25519");
+  const other = publicKey.export({ format: "jwk" });
+  expect((await verify(print, "--keys", saved({ keys: [{ ...other, kid: "x" }] }))).said).toMatch(
+    /fails: the checkpoint was signed by none of the keys given: if they were saved before it was signed, save did.json anew/,
+  );
 });
 
 test("evidence of simulated devices holds, and is said to be that", async () => {
