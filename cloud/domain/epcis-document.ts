@@ -21,7 +21,8 @@ export type Prepared = {
   problems: Problem[];
 };
 
-const SLICE_EVENTS = 200;
+/** What is judged before others get a turn. */
+const [SLICE_EVENTS, SLICE_BYTES] = [200, 262_144];
 const EXCEPTION = "epcisException:ValidationException";
 const documentShape = judgeOf(EpcisDocument);
 const queryShape = judgeOf(EpcisQueryDocument);
@@ -107,9 +108,10 @@ export async function prepare(body: unknown, behaviour: Behaviour, { bare, sent 
   const made: Prepared = { behaviour, context: extras.length > 0 ? extras : null, events: [], unfit: 0, problems: [] };
   const faults = [...outer];
   const misread = digitsOf(sent);
+  const slice = Math.max(1, Math.min(SLICE_EVENTS, Math.floor((events.length * SLICE_BYTES) / sent.length)));
   let keys = 0;
   for (const [i, event] of events.entries()) {
-    if (i % SLICE_EVENTS === SLICE_EVENTS - 1) await turn();
+    if (i % slice === slice - 1) await turn();
     const at = path.endsWith(".") ? `${path}${i}` : path;
     const long: LongNumber[] = [];
     const wrong = eventFaults(event, declared, at, long);

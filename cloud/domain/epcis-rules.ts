@@ -52,9 +52,15 @@ export function contextFault(context: unknown): string | undefined {
   if (contextShape(context).length > 0) return "must be a URL, an object that declares prefixes, or a list of these, each once";
   return sizeFault(context, limits.EPCIS_CONTEXT_MAX_BYTES);
 }
+/** Of what is nested so deep that it can't be written, nothing: its shape tells. */
 function sizeFault(value: unknown, mostBytes: number): string | undefined {
-  const bytes = Buffer.byteLength(JSON.stringify(value));
-  return bytes > mostBytes ? `has ${bytes} bytes where ${mostBytes} may be` : undefined;
+  try {
+    const bytes = Buffer.byteLength(JSON.stringify(value));
+    return bytes > mostBytes ? `has ${bytes} bytes where ${mostBytes} may be` : undefined;
+  } catch (error) {
+    if (error instanceof RangeError) return undefined; // the stack ended
+    throw error;
+  }
 }
 
 export function prefixesOf(context: unknown, outer: Prefixes = KNOWN_PREFIXES): Prefixes {
@@ -222,14 +228,19 @@ function collectLong(value: unknown, path: (string | number)[], found: LongNumbe
   }
 }
 
-/** What is nested too deep, or has names that nothing may have, can't even be measured. */
+/** What is nested too deep, or has names that nothing may have, isn't looked into. */
 export const isUnfathomed = (faults: FieldFault[]): boolean => faults.some(({ rule }) => rule === "depth" || rule === "key");
 
 /** All that is wrong with an event, each fault's field after `prefix`; but for its long numbers, which go into `long`. */
 export function eventFaults(event: unknown, declared: Prefixes, prefix: string, long: LongNumber[]): FieldFault[] {
+  const whole = (rule: string, message: string): FieldFault => ({ field: prefix || "body", rule, message });
+  if (!isObject(event)) return [whole("type", "must be an event, an object")];
+  const size = sizeFault(event, limits.EPCIS_EVENT_MAX_BYTES);
+  if (size) return [whole("size", size)]; // before anything is sought in it
   const faults: FieldFault[] = [];
-  const found: Found = (field, rule, message) => void faults.push({ field: prefix ? `${prefix}.${field}` : field, rule, message });
-  if (!isObject(event)) return [{ field: prefix || "body", rule: "type", message: "must be an event, an object" }];
+  const found: Found = (field, rule, message) => {
+    if (faults.length < limits.FAULTS_MAX_ITEMS) faults.push({ field: prefix ? `${prefix}.${field}` : field, rule, message });
+  };
   const { type } = event;
   if (!isEventType(type) && !(typeof type === "string" && type.includes(":"))) {
     found("type", "enum", `must be one of ${Object.keys(eventSchemas).join(", ")}, or the URI of a type of your own`);
@@ -238,8 +249,6 @@ export function eventFaults(event: unknown, declared: Prefixes, prefix: string, 
   faults.push(...(isEventType(type) ? shapes[type] : extendedShape)(event, prefix));
   if (isUnfathomed(faults)) return faults;
   long.push(...longNumbersIn(event, prefix));
-  const size = sizeFault(event, limits.EPCIS_EVENT_MAX_BYTES);
-  if (size) faults.push({ field: prefix || "body", rule: "size", message: size });
   const context = event["@context"];
   const fault = context === undefined ? undefined : contextFault(context);
   if (fault) found("@context", "context", fault);

@@ -316,6 +316,16 @@ test("an event that is larger than one may be is refused by its place, and with 
   expect(idsOf(await ask(as, {}))).toEqual([fits.eventID]);
 });
 
+test("of an event with very many faults some are told; of one that is too large as well, that alone", async () => {
+  const { as } = await tenant();
+  const wrong = (count: number) =>
+    document([observed({ persistentDisposition: { set: Array.from({ length: count }, (_, n) => `w${n}`) } })]);
+  const some = await as.post("/epcis/capture", wrong(100_000));
+  expect([some.status, some.body.error.details.fields.length]).toEqual([400, limits.FAULTS_MAX_ITEMS]);
+  const many = await as.post("/epcis/capture", wrong(500_000)); // which were too many to hand on, and the answer was 500
+  expect([many.status, many.body.error.details.fields]).toMatchObject([400, [{ field: "epcisBody.eventList.0", rule: "size" }]]);
+});
+
 test("a page of capture jobs ends where it has enough bytes of errors, and its link goes on from there", async () => {
   const { as } = await tenant();
   const wrong = observed({ epcList: Array.from({ length: 50 }, (_, n) => `no name ${n}`) });
