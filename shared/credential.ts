@@ -114,12 +114,15 @@ const PassportShape = Type.Object({
   credentialSubject: Type.Object({ granularityLevel: Type.Enum([...granularities]), product: Named }),
 });
 
-const TYPES_MAX_ITEMS = 100; // each would be a fault of its own, and a megabyte holds 300,000
+const NAMES_MAX_ITEMS = 100; // each is looked at for a microsecond, or a fault of its own, and a megabyte holds 300,000
 
 export async function judgeSchema({ payload }: Opened): Promise<CredentialCheck> {
+  for (const [field, names] of Object.entries({ "@context": "contexts", type: "types" })) {
+    const list = payload[field];
+    if (Array.isArray(list) && list.length > NAMES_MAX_ITEMS)
+      return said("schema", "failed", `it has ${list.length} ${names}, and ${NAMES_MAX_ITEMS} are more than any credential needs`);
+  }
   const types = Array.isArray(payload["type"]) ? payload["type"] : [];
-  if (types.length > TYPES_MAX_ITEMS)
-    return said("schema", "failed", `it has ${types.length} types, and ${TYPES_MAX_ITEMS} are more than any credential needs`);
   const { Value } = await import("typebox/value");
   const isPassport = types.includes("DigitalProductPassport");
   const shapes = isPassport ? [Shape, PassportShape] : [Shape];

@@ -84,6 +84,17 @@ test("one failure is invalid, one doubt is unknown, and only all together are va
   expect(verdictOf([check("unknown"), check("failed")])).toBe("invalid");
 });
 
+test("a credential of very many contexts or types isn't looked through", async () => {
+  const many = ["https://www.w3.org/ns/credentials/v2", ...Array.from({ length: 100 }, () => "x")];
+  for (const [name, words] of [
+    ["@context", "101 contexts"],
+    ["type", "101 types"],
+  ] as const) {
+    const { outcome, message } = await judgeSchema(await openCredential(made({ [name]: many })));
+    expect([outcome, message]).toEqual(["failed", expect.stringContaining(words)]);
+  }
+});
+
 test("what has a million parts is no credential, which a few of them show", async () => {
   const read = vi.spyOn(Buffer, "from");
   onTestFinished(() => read.mockRestore());
