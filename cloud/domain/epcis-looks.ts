@@ -5,10 +5,10 @@ import { eventSchemas } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
 import { type Json, objectsIn, QUANTITIES } from "./epcis-rules.ts";
 
-/** Spells a prefixed name as the URI that its context makes of it. */
-type UriOf = (name: string) => string;
+/** Whether that is a prefixed name's URI: as its context makes it, or as the query language has it, with a # between namespace and name. */
+type IsUriOf = (asked: string, name: string) => boolean;
 /** Says whether an event is meant. */
-export type Look = (event: Json, uriOf: UriOf) => boolean;
+export type Look = (event: Json, isUriOf: IsUriOf) => boolean;
 
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?$/i;
 const judgeInstant = judgeOf(InstantOrDay);
@@ -87,8 +87,8 @@ function* within(value: unknown, isMeant: (name: string) => boolean): Generator 
 /** A list's items, and what JSON-LD wraps: `{ "@value": 5 }`, `{ "@id": "urn:x:y" }`. */
 const bare = (value: unknown): unknown[] => [value].flat().map((item) => (isObject(item) ? (item["@value"] ?? item["@id"] ?? item) : item));
 
-function extensionsIn(event: Json, [, , inner, room, asked = ""]: Match, uriOf: UriOf): unknown[] {
-  const isMeant = (name: string) => name === asked || uriOf(name) === asked;
+function extensionsIn(event: Json, [, , inner, room, asked = ""]: Match, isUriOf: IsUriOf): unknown[] {
+  const isMeant = (name: string) => name === asked || isUriOf(asked, name);
   const fields = (room === undefined ? [event] : (ROOMS[room]?.(event) ?? [])).flatMap((each) => Object.entries(each));
   return inner === undefined
     ? fields.flatMap(([name, value]) => (isMeant(name) ? bare(value) : []))
@@ -96,7 +96,7 @@ function extensionsIn(event: Json, [, , inner, room, asked = ""]: Match, uriOf: 
 }
 
 type Match = (string | undefined)[];
-type Family = readonly [shape: RegExp, kind: Kind, valuesIn: (event: Json, match: Match, uriOf: UriOf) => unknown[]];
+type Family = readonly [shape: RegExp, kind: Kind, valuesIn: (event: Json, match: Match, isUriOf: IsUriOf) => unknown[]];
 const inReports = (event: Json, [, , field = ""]: Match): unknown[] => reportsIn(event).map((report) => report[field]);
 const inSensors = (event: Json, [, , field = ""]: Match): unknown[] =>
   [...metadataIn(event), ...reportsIn(event)].map((sensed) => sensed[field]);
@@ -146,19 +146,20 @@ export function lookOf(name: string, text: string): { look: Look } | { fault: st
     if (!match || (more.length > 0 && isField(field))) continue;
     const test = testOf(match[1] ?? "", text, kind);
     if (!test) return { fault: WANTED[kind] };
-    return { look: (event, uriOf) => valuesIn(event, match, uriOf).some((value) => value !== undefined && test(value)) };
+    return { look: (event, isUriOf) => valuesIn(event, match, isUriOf).some((value) => value !== undefined && test(value)) };
   }
   return undefined;
 }
 
 /** How names are spelt out under these contexts. */
-export function spellerOf(contexts: readonly unknown[]): UriOf {
+export function spellerOf(contexts: readonly unknown[]): IsUriOf {
   const declared: Json = Object.assign({}, ...contexts.filter(isObject));
-  return (name) => {
+  return (asked, name) => {
     const colon = name.indexOf(":");
     const prefix = name.slice(0, colon);
     const to = colon > 0 && Object.hasOwn(declared, prefix) ? declared[prefix] : undefined;
     const base = isObject(to) ? to["@id"] : to;
-    return typeof base === "string" ? base + name.slice(colon + 1) : name;
+    const own = name.slice(colon + 1);
+    return typeof base === "string" && (asked === base + own || asked === `${base}#${own}`);
   };
 }

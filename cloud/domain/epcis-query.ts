@@ -150,7 +150,7 @@ async function looking({ plan }: Search, rows: Found[], contexts: Map<string, un
   const meant: Found[] = [];
   let bytes = 0;
   for (const row of rows) {
-    const uriOf = spellerOf([...(contexts.get(row.contextId ?? "") ?? []), ...extrasOf(row.body["@context"])]);
+    const isUriOf = spellerOf([...(contexts.get(row.contextId ?? "") ?? []), ...extrasOf(row.body["@context"])]);
     let isMeant = true;
     for (const look of looks) {
       bytes += row.bytes;
@@ -158,7 +158,7 @@ async function looking({ plan }: Search, rows: Found[], contexts: Map<string, un
         bytes = 0;
         await turn();
       }
-      isMeant &&= look(row.body, uriOf);
+      isMeant &&= look(row.body, isUriOf);
       if (!isMeant) break;
     }
     if (isMeant) meant.push(row);

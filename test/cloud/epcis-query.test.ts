@@ -90,6 +90,8 @@ const asked: [what: string, query: Record<string, string>, ids: string[]][] = [
   ["raw data", { EQ_rawData: "https://mill.example/raw/1" }, [u(1), u(11)]],
   ["a field of one's own", { "EQ_mill:comment": "first of the day 🌅" }, [u(1)]],
   ["one by the URI of its name", { "EXISTS_https://mill.example/voc/comment": "", eventType: "ObjectEvent" }, [u(1)]],
+  ["one as the query language writes it", { "EXISTS_https://mill.example/voc/#comment": "", eventType: "ObjectEvent" }, [u(1)]],
+  ["one inside another, written so", { "EQ_ILMD_https://mill.example/voc/#colour": "red|blue" }, [u(7)]],
   ["one of a thing's beginning", { "EQ_ILMD_mill:colour": "red|blue" }, [u(7)]],
   ["one that is a day", { "GE_ILMD_mill:bestBefore": "2026-12-31T23:00:00Z", "LT_ILMD_mill:bestBefore": "2027-01-02" }, [u(1)]],
   ["one inside another", { "EXISTS_ILMD_mill:kiln": "", EQ_INNER_ILMD_no: "4", EQ_INNER_ILMD_names: "火" }, [u(1)]],
