@@ -110,7 +110,8 @@ export async function validate(tx: Tx, by: events.By, id: string, { anchor: wher
     type: "passport.anchored",
     data: { passportId: id, productId: row.productId, version: made.version, digest, anchor: made.anchor },
   });
-  return { data: toWire(made), readyToPrint: await isPrintable(tx, by.tenantId, row.productId) };
+  const entry = toWire(made);
+  return { ...entry, readyToPrint: await isPrintable(tx, by.tenantId, row.productId), data: entry };
 }
 
 /** All that `imprimatur verify` needs to judge the current version without us. */

@@ -166,7 +166,7 @@ export const passports: Route[] = [
     },
     run: async ({ tx, by, params, deps, prepared }) => {
       const made = await validations.validate(tx, by, params.id, deps, prepared);
-      return { status: 201, body: made, about: { subject: params.id, details: { digest: made.data.digest, anchor: made.data.jrcAnchor } } };
+      return { status: 201, body: made, about: { subject: params.id, details: { digest: made.digest, anchor: made.jrcAnchor } } };
     },
   }),
   serve({

@@ -79,4 +79,5 @@ export const Validations = closed({
   nextCursor: MoreCursor,
 });
 export type Validations = Static<typeof Validations>;
-export const Validated = closed({ data: Validation, readyToPrint: Type.Boolean() });
+/** The contract shows an entry and doesn't say whether it stands in `data`, as what is asked for elsewhere does: it stands in both places. */
+export const Validated = closed({ ...Validation.properties, readyToPrint: Type.Boolean(), data: Validation });

@@ -153,6 +153,8 @@ test("a validation anchors the version: its proof recomputes with plain crypto; 
   expect(await chain()).toEqual({ upi: id, validations: [], readyToPrint: false });
   const made = await w.admin.post(`/passports/${id}/validations`);
   expect([made.status, made.body.readyToPrint]).toEqual([201, false]);
+  const [entry] = (await chain()).validations;
+  expect(made.body).toEqual({ ...entry, readyToPrint: false, data: entry });
   expect((await publish(productId)).status).toBe(200);
   const now = await chain();
   expect(now).toMatchObject({ readyToPrint: true, validations: [{ signatureAlgorithm: "EdDSA", digest: made.body.data.digest }] });
