@@ -2,14 +2,16 @@
 import { and, eq, sql } from "../store/drizzle.ts";
 import { judgeIssuer, judgeSchema, judgeSignature, judgeValidity, type Opened, openCredential, verdictOf } from "#shared/credential.ts";
 import { Refusal } from "#shared/errors.ts";
-import type { Credential, CredentialCheck, CredentialVerdict } from "#shared/wire/trust.ts";
+import type { Credential, CredentialCheck, CredentialListed, CredentialVerdict } from "#shared/wire/trust.ts";
 import type { Signing } from "../keys.ts";
 import { issuedCredentials, passports, passportVersions } from "../store/schema.ts";
-import { overtaken, type Tx } from "../store/store.ts";
+import { overtaken, type Store, type Tx } from "../store/store.ts";
 import { didOf, isRevoked, LIST_BITS, listUrl, revoke } from "./issued-credentials.ts";
 import { found } from "./found.ts";
 import { instant } from "./instant.ts";
+import { type PageQuery, pageOf, pageReply } from "./page.ts";
 import { currentOf } from "./passports.ts";
+import { lookedThrough } from "./stretches.ts";
 
 type Issued = typeof issuedCredentials.$inferSelect;
 type Found = { issued: Issued; kept: typeof passportVersions.$inferSelect | null };
@@ -39,15 +41,25 @@ async function find(tx: Tx, tenantId: string, id: string, signing: Signing): Pro
 }
 const written = ({ origin }: Signing) => new RegExp(`^${RegExp.escape(origin())}/p/([\\w-]{1,64})#v(\\d{1,9})$`);
 
+const toListed = ({ id, passportId, version, issuedAt, revokedAt }: Issued): CredentialListed => ({
+  id,
+  passportId,
+  version,
+  issuedAt: instant(issuedAt),
+  revokedAt: instant(revokedAt),
+});
 const toWire = ({ issued, kept }: Found): Credential => ({
-  id: issued.id,
-  passportId: issued.passportId,
-  version: issued.version,
+  ...toListed(issued),
   current: kept !== null,
-  issuedAt: instant(issued.issuedAt),
-  revokedAt: instant(issued.revokedAt),
   credential: kept?.credential ?? null,
 });
+
+export async function list(store: Store, tenantId: string, query: PageQuery) {
+  const fits = eq(issuedCredentials.tenantId, tenantId); // no index begins with it: they are found by their own ids
+  const of = { table: issuedCredentials, key: issuedCredentials.id, whole: undefined, fits };
+  const { rows, limit } = await lookedThrough(store, "credentials", pageOf(query), of);
+  return pageReply(rows, limit, ({ id }) => id, toListed);
+}
 
 export const get = async (tx: Tx, tenantId: string, id: string, signing: Signing): Promise<Credential> =>
   toWire(await find(tx, tenantId, id, signing));

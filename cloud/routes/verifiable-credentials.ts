@@ -1,12 +1,12 @@
 // Verifiable credentials over HTTP: looked at, judged, revoked one by one.
 import { Type } from "typebox";
 import { limits } from "#shared/limits.ts";
-import { closed } from "#shared/wire/common.ts";
-import { Credential, CredentialVerdict, CredentialVerify } from "#shared/wire/trust.ts";
+import { closed, listOf, PageQuery } from "#shared/wire/common.ts";
+import { Credential, CredentialListed, CredentialVerdict, CredentialVerify } from "#shared/wire/trust.ts";
 import * as domain from "../domain/verifiable-credentials.ts";
 import { type Route, routesUnder } from "../route.ts";
 
-const { read, write } = routesUnder("verifiable credentials");
+const { read, serve, write } = routesUnder("verifiable credentials");
 const params = closed({
   id: Type.String({ minLength: 1, maxLength: 200, description: "Its id, the id written in it (percent-encoded), or its passport's" }),
 });
@@ -34,6 +34,14 @@ export const verifiableCredentials: Route[] = [
         about: { subject: shown(prepared.opened?.payload["id"]), details: { verdict: judged.verdict, ...outcomes } },
       };
     },
+  }),
+  serve({
+    path: "/credentials",
+    scope: ["credential:read"],
+    says: "The credentials of the tenant's passports, of all their versions, newest first; each by itself is shown with what was signed",
+    query: closed(PageQuery),
+    replies: { 200: listOf(CredentialListed) },
+    run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller.tenantId, query) }),
   }),
   read({
     path: "/credentials/{id}",

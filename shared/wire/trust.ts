@@ -41,13 +41,17 @@ export const CredentialVerdict = closed({
 });
 export type CredentialVerdict = Static<typeof CredentialVerdict>;
 
-export const Credential = closed({
+export const CredentialListed = closed({
   id: Id,
   passportId: Id,
   version: Type.Integer({ description: "The version of the passport that it says" }),
-  current: Type.Boolean({ description: "False once an edit of the draft replaced it" }),
   issuedAt: Instant,
   revokedAt: nullable(Instant),
+});
+export type CredentialListed = Static<typeof CredentialListed>;
+export const Credential = closed({
+  ...CredentialListed.properties,
+  current: Type.Boolean({ description: "False once an edit of the draft replaced it" }),
   credential: nullable(Type.String({ description: "application/vc+jwt; null for a replaced or deleted draft's, which isn't kept" })),
 });
 export type Credential = Static<typeof Credential>;

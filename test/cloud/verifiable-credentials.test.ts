@@ -55,6 +55,26 @@ test("a credential of ours is valid, check by check, and the verdict is in the a
   expect(data[0]).toMatchObject({ subject: partsOf(credential).payload["id"], details: { verdict: "valid", ...GOOD } });
 });
 
+test("a tenant's credentials are listed, newest first, a page at a time and nobody else's", async () => {
+  const admin = w.as((await w.admin.post("/tenants", { name: "alone" })).body.adminKey.secret);
+  const made = [
+    await publishedPassport(admin, kettle()),
+    await publishedPassport(admin, kettle()),
+    await publishedPassport(admin, kettle()),
+  ];
+  await admin.post(`/credentials/${made[1]?.id}/revoke`);
+  const first = (await admin.get("/credentials?limit=2")).body;
+  const rest = (await admin.get(`/credentials?limit=2&cursor=${first.nextCursor}`)).body;
+  const listed = [...first.data, ...rest.data];
+  expect(listed.map(({ passportId }) => passportId)).toEqual(made.map(({ id }) => id).toReversed());
+  expect(rest.nextCursor).toBeNull();
+  for (const one of listed) expect((await admin.get(`/credentials/${one.id}`)).body).toMatchObject(one);
+  expect(listed.map(({ revokedAt }) => revokedAt !== null)).toEqual([false, true, false]);
+  const scopes = ["credential:write", "credential:verify"];
+  const verifier = w.as((await admin.post("/api-keys", { name: "verifier", scopes })).body.data.secret);
+  expect(refusal(await verifier.get("/credentials"))).toEqual([403, "API_SCOPE_DENIED"]);
+});
+
 test("the credential of the longest content that a passport takes can be judged, too", async () => {
   const { id } = await draftPassport(w.admin, kettle());
   const content = { note: "x".repeat(limits.BODY_MAX_BYTES - 50) };
