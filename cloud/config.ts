@@ -3,6 +3,7 @@ import { isIP } from "node:net";
 import { parseEnv } from "node:util";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
+import { nameTwice } from "#shared/name-twice.ts";
 import { nearest } from "#shared/nearest.ts";
 import { urlAt } from "#shared/url-at.ts";
 import { proxiesIn } from "./caller-address.ts";
@@ -256,11 +257,30 @@ function lineSetting(line: string, i: number): Given {
   return parseEnv((assigned ?? "").trim());
 }
 
-/** A file of NAME=value lines; what the environment says wins. */
+/** The same in JSON, as a station's settings are. Where it is wrong isn't quoted: there are secrets in it. */
+function jsonSettings(text: string): Given {
+  let values: object;
+  try {
+    values = JSON.parse(text) as object;
+  } catch (cause) {
+    throw new Error("it begins with { and isn't JSON", { cause });
+  }
+  const twice = nameTwice(text, values);
+  if (twice !== undefined) throw new Error(`it sets ${twice} a second time: leave one`);
+  for (const [name, value] of Object.entries(values)) {
+    if (!(name in settings) && !name.startsWith("IMPRIMATUR_")) throw new Error(`${name} isn't of the form IMPRIMATUR_NAME`);
+    if (typeof value !== "string" && typeof value !== "number") throw new Error(`${name} isn't set to a text or a number`);
+  }
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));
+}
+
+/** A file of NAME=value lines, or of JSON; what the environment says wins. */
 function fileSettings(file: string, env: Given): Given {
   try {
+    const text = textIn(file, FILE_MAX_BYTES);
+    if (/^\s*\{/.test(text)) return jsonSettings(text.trim());
     const given: Given = {};
-    for (const [i, line] of textIn(file, FILE_MAX_BYTES).split(/\r?\n/).entries())
+    for (const [i, line] of text.split(/\r?\n/).entries())
       for (const [name, value] of Object.entries(lineSetting(line, i))) {
         if (Object.hasOwn(given, name)) throw new Error(`line ${i + 1} sets ${name} a second time: leave one`);
         if (name.startsWith("OTEL_") && !(name in settings) && env[name] === undefined)

@@ -217,6 +217,28 @@ test.each([
   expect(() => read(text)).toThrow(says);
 });
 
+test("a file may be JSON, as a station's is; the environment wins over it, too", () => {
+  const { PORT, HOST, LOG_LEVEL } = read(
+    '\ufeff{ "IMPRIMATUR_PORT": 1, "IMPRIMATUR_HOST": "127.0.0.2", "IMPRIMATUR_LOG_LEVEL": "error" }\n',
+    {
+      IMPRIMATUR_LOG_LEVEL: "debug",
+    },
+  );
+  expect([PORT, HOST, LOG_LEVEL]).toEqual([1, "127.0.0.2", "debug"]);
+});
+
+test.each([
+  ['{ "IMPRIMATUR_BOOTSTRAP_KEY": "correct-horse-battery-staple" ', "it begins with { and isn't JSON"],
+  ['{ "IMPRIMATUR_PORT": 1, "IMPRIMATUR_PORT": 2 }', "it sets IMPRIMATUR_PORT a second time"],
+  ['{ "port": 1 }', "port isn't of the form IMPRIMATUR_NAME"],
+  ['{ "IMPRIMATUR_PROT": 1 }', "IMPRIMATUR_PROT isn't a setting; did you mean IMPRIMATUR_PORT?"],
+  ['{ "IMPRIMATUR_RATE_LIMIT": false }', "IMPRIMATUR_RATE_LIMIT isn't set to a text or a number"],
+  ['{ "IMPRIMATUR_PORT": "x" }', "IMPRIMATUR_PORT: must be a port"],
+])("a file of JSON that can't be meant is refused: %s", (text, says) => {
+  expect(() => read(text)).toThrow(says);
+  expect(() => read(text)).not.toThrow("correct-horse");
+});
+
 test("a name in a file that is set to a blank leaves the next line alone", () => {
   const { BOOTSTRAP_KEY, DATABASE_URL } = read("IMPRIMATUR_BOOTSTRAP_KEY= \nIMPRIMATUR_DATABASE_URL=postgres://db.example/imprimatur\n");
   expect([BOOTSTRAP_KEY, DATABASE_URL]).toEqual([undefined, "postgres://db.example/imprimatur"]);
