@@ -48,6 +48,14 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     unwritableSince !== undefined && clock.now() - unwritableSince > letGoMs(config) && maySkip(attempt);
 
   let doubts = new Set<string | undefined>(); // until the cloud has said what is true of them
+  /** When a job was named that may have been cancelled: what was asked of its lease before that says nothing any more, nor does a claim that is answered only then. */
+  const namedAt = new Map<string, number>();
+  function name(jobRef: string): void {
+    for (const [ref, at] of namedAt) if (clock.now() - at > config.claim.leaseSeconds * 1_000) namedAt.delete(ref); // no lease is older
+    namedAt.set(jobRef, clock.now());
+  }
+  const isNamed = ({ jobRef, leaseUntil, leaseSeconds }: Attempt) =>
+    (namedAt.get(jobRef) ?? -Infinity) >= leaseUntil - leaseSeconds * 1_000;
   const isDoubted = (jobRef: string | undefined, one: Attempt) => (jobRef === undefined ? !paperMayExist(one) : one.jobRef === jobRef);
   const { wake, end } = startRounds(clock, async (isOver) => {
     const doubted = [...doubts];
@@ -80,6 +88,7 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     /** Asks soon, whatever is left of its lease: of the job that is named, or of all that aren't begun. */
     doubt: (jobRef?: string): void => {
       doubts.add(jobRef);
+      if (jobRef !== undefined) name(jobRef);
       wake();
     },
     holds: async (attempt: Attempt): Promise<Lease> => {
@@ -88,7 +97,7 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
       // A cloud that won't have us may have given our jobs to others, as those of a device that was removed, whatever is left of their leases.
       const isHad = uplink.stopped() === null;
       // That an envelope is over the cloud says: a clock that was set right by days would end them all.
-      if (isHad && remains(now) > LEASE_MARGIN && now.envelopeUntil > clock.now()) return "alive";
+      if (isHad && remains(now) > LEASE_MARGIN && now.envelopeUntil > clock.now() && !isNamed(now)) return "alive";
       const said = await beat(now);
       return said === "stumbled" ? "unknown" : said;
     },

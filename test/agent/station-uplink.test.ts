@@ -865,6 +865,27 @@ test("a job that is cancelled while the answer to its claim is lost isn't printe
   expect(await station.floor.links()).toEqual([next.digital_link]);
 });
 
+test("a job that is cancelled while the answer to its claim is on a slow line isn't printed", async (t) => {
+  const { shop, net, station } = await behind(t, { eyes: "hand" });
+  await until(() => station.lines.some((line) => line.includes('"event":"wake-up"')));
+  const late = Promise.withResolvers<void>();
+  let ref = "";
+  net.alter(async ({ path }, answer) => {
+    if (path.endsWith("/claim/batch") && ref !== "" && answer.includes(ref)) await late.promise;
+    return answer;
+  });
+  ({ job_ref: ref } = await shop.issue());
+  await until(async () => (await stateInCloud(shop, ref)) === "CLAIMED");
+  expect((await shop.admin.post(`/aidc/jobs/${ref}/cancel`, {})).status).toBe(200);
+  await sleep(500); // the hint is there by then
+  late.resolve();
+  await until(() => station.lines.some((line) => line.includes(`claimed ${ref}`)));
+  const next = await shop.issue();
+  await until(() => jobAt(station, next.job_ref)?.state === "PRINTED_ATTESTED");
+  expect(await station.floor.links()).toEqual([next.digital_link]);
+  expect(station.state().ledger.counts).toEqual({ printed: 1 });
+});
+
 test("a picture over which the cloud stumbles each time holds up no other", async (t) => {
   const shop = await printShop(w);
   const net = await netTo(t, w);
