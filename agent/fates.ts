@@ -46,5 +46,8 @@ export const isAway = (said: Pick<NoAnswer, "status" | "code">): boolean => ["re
 export const isStranger = ({ status, code }: Pick<NoAnswer, "status" | "code">): boolean =>
   code.startsWith("HTTP_") && ![401, 403, 413].includes(status);
 
+/** The cloud's own faults are 500 and 503, and that it isn't ready it says to who asks for just that: the rest a proxy says for it, in its words. */
+const isOfProxy = ({ status, code }: Pick<NoAnswer, "status" | "code">): boolean =>
+  code === "NOT_READY" || (status > 500 && status !== 503);
 /** What answers isn't the cloud, as far as can be told: a proxy before one that is away, a page that wants a sign-in. */
-export const isOfAnother = (said: Pick<NoAnswer, "status" | "code">): boolean => isStranger(said) || said.code === "NOT_UNDERSTOOD";
+export const isOfAnother = (said: Pick<NoAnswer, "status" | "code">): boolean => isStranger(said) || isOfProxy(said);

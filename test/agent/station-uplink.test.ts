@@ -865,6 +865,24 @@ test("a job that is cancelled while the answer to its claim is lost isn't printe
   expect(await station.floor.links()).toEqual([next.digital_link]);
 });
 
+test.each([
+  [503, "NOT_READY", false],
+  [502, "TIMED_OUT", false],
+  [504, "TIMED_OUT", false],
+  [503, "OVERLOADED", true],
+  [500, "INTERNAL_ERROR", true],
+])("a cloud in whose place a proxy answers is away, in whatever words: %i %s says that it is there: %s", async (status, code, online) => {
+  const { net, station } = await behind({ onTestFinished }, {});
+  await until(() => station.state().status === "online");
+  net.rule(() => ({ status, code }));
+  const { length } = net.passed;
+  await until(() => net.passed.length > length + 1);
+  await until(() => station.state().online === online);
+  expect(station.state().status).toBe(online ? "online" : "offline");
+  net.rule(() => "pass");
+  await until(() => station.state().online);
+});
+
 test("a job that is cancelled while the answer to its claim is on a slow line isn't printed", async (t) => {
   const { shop, net, station } = await behind(t, { eyes: "hand" });
   await until(() => station.lines.some((line) => line.includes('"event":"wake-up"')));
