@@ -123,6 +123,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     onWake: claims.wake,
     onDoubt: leases.doubt,
     report: () => reportOf(state()),
+    told: () => standing.info()?.mqtt?.url,
     log: log.logger,
     clock,
   });

@@ -24,6 +24,8 @@ export type WakeOptions = {
   onDoubt: (jobRef?: string) => void;
   /** How the station is, asked whenever it is said. */
   report: () => StationReport;
+  /** Where the cloud says that its broker is, as it said when it was last asked. */
+  told?: () => string | undefined;
   log: Pick<Logger, "info" | "warn">;
   clock?: Clock;
   pausesMs?: readonly number[];
@@ -42,8 +44,10 @@ const HEADERS_BYTES = 512;
 const JOB = /^pj_\w{26}$/; // a hint that says anything else says that work waits
 const OFFLINE = "offline"; // the bare word, as whoever else listens there knows a last will
 
-export function startWake({ settings, cloud, onWake, onDoubt, report, log, clock = systemClock, pausesMs = PAUSES_MS }: WakeOptions): Wake {
+export function startWake(options: WakeOptions): Wake {
+  const { settings, cloud, onWake, onDoubt, report, told, log, clock = systemClock, pausesMs = PAUSES_MS } = options;
   let line: Line | undefined;
+  let heardAt: (string | undefined)[] = [];
   let failures = 0;
   let over = false;
   let callOff = () => {};
@@ -69,6 +73,7 @@ export function startWake({ settings, cloud, onWake, onDoubt, report, log, clock
       const place = await unlessLeft(placeOf(settings, cloud), leaving.signal);
       if (!place || over) return;
       line = await connect(place, (said) => (JOB.test(said) ? onDoubt(said) : onWake()), leaving.signal);
+      heardAt = [place.told, told?.()];
     } catch (error) {
       tell({ up: false, why: reasonOf(error as Error) });
       return later();
@@ -87,8 +92,11 @@ export function startWake({ settings, cloud, onWake, onDoubt, report, log, clock
     onWake();
     onDoubt();
   };
+  /** One that isn't the cloud's any more may go on for long, and brings no hints. */
+  const hasMoved = () => told !== undefined && settings.mqtt === undefined && !heardAt.includes(told());
   /** Now, and from time to time. */
   const sayHow = () => {
+    if (line && hasMoved()) return void line.leave(clock);
     try {
       line?.say(report());
     } catch (error) {
@@ -123,7 +131,7 @@ async function unlessLeft<T>(asked: Promise<T>, leaving: AbortSignal): Promise<T
   }
 }
 
-type BrokerPlace = { url: string; username: string; password: string; deviceId: string; topics: Topics };
+type BrokerPlace = { url: string; told: string | undefined; username: string; password: string; deviceId: string; topics: Topics };
 
 async function placeOf({ cloud: origin, key, mqtt }: WakeSettings, cloud: WakeOptions["cloud"]): Promise<BrokerPlace> {
   const said = await cloud.station();
@@ -132,7 +140,7 @@ async function placeOf({ cloud: origin, key, mqtt }: WakeSettings, cloud: WakeOp
   const url = mqtt ?? told?.url;
   if (url === undefined) throw new Error("the cloud has none");
   const topics = told ?? topicsOf({ tenantId: tenant.id, deviceId: device.id });
-  return { ...reachable(url, origin, { username: device.id, password: key }), deviceId: device.id, topics };
+  return { ...reachable(url, origin, { username: device.id, password: key }), told: told?.url, deviceId: device.id, topics };
 }
 
 /** A cloud that listens everywhere can't know by which name it is reached, but we do. A user in the address is used instead of ours. */

@@ -21,7 +21,7 @@ const SOON = { timeout: 30_000, interval: 20 };
 /** It says how it is after 100 ms again; its farewell has the time that it needs. */
 const hurried: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms > 10_000 ? ms / 300 : ms, act) };
 type Station = { wake: Wake; wakes: () => number; doubts: (string | undefined)[]; lines: string[]; state: StationReport };
-function station(settings: WakeSettings, clock: Clock = systemClock, pausesMs: readonly number[] = [20, 50]): Station {
+function station(settings: WakeSettings, clock: Clock = systemClock, pausesMs: readonly number[] = [20, 50], told?: () => string): Station {
   const lines: string[] = [];
   const state: StationReport = { status: "online", version: "0.1.0", buffer_depth: 0, printers: [{ name: "zd", status: "ready" }] };
   let wakes = 0;
@@ -38,6 +38,7 @@ function station(settings: WakeSettings, clock: Clock = systemClock, pausesMs: r
     log,
     clock,
     pausesMs,
+    ...(told ? { told } : {}),
   });
   onTestFinished(() => wake.stop());
   return { wake, wakes: () => wakes, doubts, lines, state };
@@ -134,6 +135,31 @@ describe("at the cloud's own broker", () => {
     await shop.issue();
     await expect.poll(it.wakes, SOON).toBe(3);
     expect(it.lines.filter((line) => line.startsWith("no MQTT broker"))).toHaveLength(1); // told once, however often it tried
+  });
+
+  test("a cloud whose broker is another one by now is followed there, though the one before goes on", async () => {
+    const { shop } = await aWorld();
+    const told = (await shop.device.api.get("/aidc/station")).body;
+    const [before, after] = await Promise.all([0, 1].map(() => startProxy(() => ({ port: Number(new URL(told.mqtt.url).port) }))));
+    onTestFinished(async () => void (await Promise.all([before?.end(), after?.end()])));
+    const at = (line: typeof before) => `mqtt://127.0.0.1:${line?.port}`;
+    let url = at(before);
+    const cloud = createServer((_, response) => response.end(JSON.stringify({ ...told, mqtt: { ...told.mqtt, url } })));
+    await new Promise<void>((resolve) => cloud.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void cloud.close());
+    let asked = url; // the cloud is asked from time to time only
+    const where = { cloud: `http://127.0.0.1:${(cloud.address() as { port: number }).port}`, key: shop.device.secret };
+    const it = station(where, hurried, [20, 50], () => asked);
+    await isUp(it);
+    url = at(after);
+    asked = url;
+    await expect.poll(it.wakes, SOON).toBe(2);
+    await isUp(it);
+    before?.afflict({ kind: "refuse" });
+    await new Promise((resolve) => setTimeout(resolve, 500)); // said several times how it is
+    expect([it.wakes(), it.wake.link().up]).toEqual([2, true]);
+    await shop.issue();
+    await expect.poll(it.wakes, SOON).toBe(3);
   });
 
   test("where a cloud listens everywhere, the broker is where the cloud is", async () => {
