@@ -144,7 +144,8 @@ export async function settle(tx: Tx, { made: { delivery, at: begunAt }, outcome 
   await nowFailing.run({ tenantId, webhookId, now: tx.now });
   const since = (await webhooks.peek(tenantId, webhookId))?.failingSince ?? tx.now;
   if (status === 410) await shut(tx, delivery, "gone");
-  else if (tx.now - since >= limits.WEBHOOK_FAILING_MAX_MS) await shut(tx, delivery, "failing");
+  // Of what happens rarely the failure before this one may be weeks old: one that is to be tried again shows nothing yet.
+  else if (nextAt === null && tx.now - since >= limits.WEBHOOK_FAILING_MAX_MS) await shut(tx, delivery, "failing");
 }
 
 /** Nobody asked for it, so the audit log says it. */

@@ -131,6 +131,7 @@ export async function patch(tx: Tx, caller: Caller, id: string, changes: Webhook
   if (plain.url !== undefined) refuseUrl(plain.url, rules);
   const after = await change(tx, row, {
     ...plain,
+    ...(plain.url === undefined || plain.url === row.url ? {} : { failingSince: null }),
     ...(events === undefined ? {} : { events: known(events) }),
     ...(enabled === row.enabled ? {} : enabled ? ENABLED : disabled("by_hand", tx.now)),
   });

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { errors } from "#shared/errors.ts";
 import { systemClock } from "../../agent/clock.ts";
 import { cloudClient } from "../../agent/cloud.ts";

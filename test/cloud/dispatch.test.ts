@@ -107,6 +107,31 @@ test("a receiver that hangs holds up nobody but itself", async () => {
   await expect.poll(arrived, OFTEN).toBe(40);
 });
 
+test("a receiver that refused one event and is away for a moment at the next, days later, isn't disabled for that", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(400, 503, 204));
+  await h.print();
+  await h.latest(ended);
+  w.later(limits.WEBHOOK_FAILING_MAX_MS * 2);
+  await h.print();
+  await h.latest(tried(1));
+  expect((await h.admin.get(h.path)).body).toMatchObject({ enabled: true, failingSince: expect.any(String) });
+  w.later(SCHEDULE_MS[0] * 1.2);
+  await h.latest(ended);
+  expect((await h.deliveries()).map(({ status }) => status)).toEqual(["delivered", "failed"]);
+});
+
+test("what a receiver's old address failed at doesn't count against its new one", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(400));
+  await h.print();
+  await h.latest(ended);
+  w.later(limits.WEBHOOK_FAILING_MAX_MS * 2);
+  const elsewhere = await receiving(answering(400));
+  expect((await h.admin.patch(h.path, { url: elsewhere.url })).body).toMatchObject({ enabled: true, failingSince: null });
+  await h.print();
+  await expect.poll(async () => (await h.deliveries()).map(({ status }) => status), OFTEN).toEqual(["failed", "failed"]);
+  expect((await h.admin.get(h.path)).body).toMatchObject({ enabled: true, failingSince: expect.any(String) });
+});
+
 test("a webhook of which no try succeeds for days is disabled, which the audit log and its own data say; a success begins the days anew", async () => {
   const h = await hooked(w, ["print.confirmed"], answering(500, 204, 500, 500));
   const after = async (ms: number, tries: number) => {
@@ -124,6 +149,11 @@ test("a webhook of which no try succeeds for days is disabled, which the audit l
   expect((await h.admin.get(h.path)).body).toMatchObject({ enabled: true, failingSince: expect.any(String) });
   w.later(limits.WEBHOOK_FAILING_MAX_MS);
   await h.latest(tried(2));
+  expect((await h.admin.get(h.path)).body).toMatchObject({ enabled: true }); // it is tried again
+  for (const [nth, ms] of SCHEDULE_MS.slice(1).entries()) {
+    w.later(ms * 1.2);
+    await h.latest(tried(nth + 3));
+  }
   const { failingSince, ...shown } = (await h.admin.get(h.path)).body;
   expect(shown).toMatchObject({ enabled: false, disabledReason: "failing", disabledAt: expect.any(String) });
   const [row] = (await h.admin.get("/audit-logs?action=webhook.disabled")).body.data;
