@@ -24,8 +24,8 @@ const isItsVersion = and(
 );
 
 /** By its own id, by the id that is written in it, or by its passport's, which stands for the current version's. */
-async function find(tx: Tx, tenantId: string, id: string, signing: Signing): Promise<Found> {
-  const [, uid, version] = written(signing).exec(id) ?? [];
+async function find(tx: Tx, tenantId: string, id: string): Promise<Found> {
+  const [, uid, version] = WRITTEN.exec(id) ?? [];
   const ofTenant = eq(passports.tenantId, tenantId);
   const isIts = and(ofTenant, uid === undefined ? eq(passports.id, id) : eq(passports.productId, uid));
   const passport = await tx.db.select().from(passports).where(isIts).get();
@@ -39,7 +39,8 @@ async function find(tx: Tx, tenantId: string, id: string, signing: Signing): Pro
   const { issued_credentials: issued, passport_versions: kept } = found("credential", row);
   return { issued, kept };
 }
-const written = ({ origin }: Signing) => new RegExp(`^${RegExp.escape(origin())}/p/([\\w-]{1,64})#v(\\d{1,9})$`);
+/** Under whatever public URL this cloud had when it signed. */
+const WRITTEN = /^https?:\/\/[^/?#]+\/p\/([\w-]{1,64})#v(\d{1,9})$/;
 
 const toListed = ({ id, passportId, version, issuedAt, revokedAt }: Issued): CredentialListed => ({
   id,
@@ -61,12 +62,11 @@ export async function list(store: Store, tenantId: string, query: PageQuery) {
   return pageReply(rows, limit, ({ id }) => id, toListed);
 }
 
-export const get = async (tx: Tx, tenantId: string, id: string, signing: Signing): Promise<Credential> =>
-  toWire(await find(tx, tenantId, id, signing));
+export const get = async (tx: Tx, tenantId: string, id: string): Promise<Credential> => toWire(await find(tx, tenantId, id));
 
 /** For good: a bit that was set stays set, whatever becomes of the passport, and no other version's bit moves with it. */
-export async function revokeOne(tx: Tx, tenantId: string, id: string, signing: Signing): Promise<Credential> {
-  const found = await find(tx, tenantId, id, signing);
+export async function revokeOne(tx: Tx, tenantId: string, id: string): Promise<Credential> {
+  const found = await find(tx, tenantId, id);
   const { revokedAt } = found.issued;
   if (revokedAt !== null) throw new Refusal("ALREADY_REVOKED", `it was revoked at ${instant(revokedAt)}`);
   if ((await revoke(tx, tenantId, [found.issued.id])) === 0) throw overtaken(`credential ${found.issued.id}`); // a passport's id may mean another by now
@@ -109,11 +109,16 @@ export async function verify(
   return { verdict: verdictOf(all), checks: all };
 }
 
+/** The number of a list of ours: a did:web names the host alone, so that what was signed before there was TLS is ours as well. */
+function listOf(url: string, { origin }: Signing): string | undefined {
+  const here = listUrl(`://${new URL(origin()).host}`, "");
+  return new RegExp(`^https?${RegExp.escape(here)}(\\d{1,6})$`).exec(url)?.[1];
+}
 async function judgeStatus(tx: Tx, { status }: Opened, signing: Signing): Promise<CredentialCheck> {
   const said = (outcome: CredentialCheck["outcome"], message: string): CredentialCheck => ({ name: "status", outcome, message });
   if (status === undefined) return said("passed", "it names no status list: it can't be revoked");
   const textOf = (name: string) => (typeof status[name] === "string" ? status[name] : "");
-  const list = new RegExp(`^${RegExp.escape(listUrl(signing.origin(), ""))}(\\d{1,6})$`).exec(textOf("statusListCredential"))?.[1];
+  const list = listOf(textOf("statusListCredential"), signing);
   const bit = textOf("statusListIndex");
   if (
     list === undefined ||

@@ -49,7 +49,7 @@ export const verifiableCredentials: Route[] = [
     says: "One credential of a passport's version: by its id, the id written in it, or its passport's, which means the current version's",
     params,
     replies: { 200: Credential },
-    run: async ({ tx, caller, params, deps }) => ({ status: 200, body: await domain.get(tx, caller.tenantId, params.id, deps) }),
+    run: async ({ tx, caller, params }) => ({ status: 200, body: await domain.get(tx, caller.tenantId, params.id) }),
   }),
   write({
     method: "POST",
@@ -60,8 +60,8 @@ export const verifiableCredentials: Route[] = [
     replies: { 200: Credential },
     refusals: ["ALREADY_REVOKED"],
     audit: "passport.credential_revoked",
-    run: async ({ tx, caller, params, deps }) => {
-      const revoked = await domain.revokeOne(tx, caller.tenantId, params.id, deps);
+    run: async ({ tx, caller, params }) => {
+      const revoked = await domain.revokeOne(tx, caller.tenantId, params.id);
       const { id, passportId, version } = revoked;
       return { status: 200, body: revoked, about: { subject: passportId, details: { credentialId: id, version } } };
     },

@@ -11,9 +11,9 @@ import { refusal } from "../../fixtures/client.ts";
 import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../../fixtures/forge.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publish, publishedPassport } from "../../fixtures/passports.ts";
-import type { World } from "../../fixtures/world.ts";
+import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshFolder } from "../endings.ts";
-import { world } from "../world.ts";
+import { freshDatabase, world } from "../world.ts";
 import { limits } from "#shared/limits.ts";
 
 const w = await world();
@@ -172,6 +172,31 @@ test("a credential is found by its id, by the id written in it and by its passpo
   const other = w.as((await w.admin.post("/tenants", { name: "stranger" })).body.adminKey.secret);
   for (const name of [id, written, credentialId]) expect(refusal(await other.get(`/credentials/${name}`))).toEqual([404, "NOT_FOUND"]);
   expect(refusal(await other.post(`/credentials/${credentialId}/revoke`))).toEqual([404, "NOT_FOUND"]);
+});
+
+test("what was signed under another public URL is revoked by the id written in it, and where only TLS came it is judged as before", async () => {
+  const dataDir = freshFolder("moved");
+  const databaseUrl = await freshDatabase();
+  async function at<T>(url: string, act: (there: World) => Promise<T>): Promise<T> {
+    const there = await startWorld({ dataDir, databaseUrl, settings: { IMPRIMATUR_PUBLIC_URL: url } });
+    try {
+      return await act(there);
+    } finally {
+      await there.end();
+    }
+  }
+  const [before, tls] = ["http://passports.example", "https://passports.example"] as const;
+  const { credential, credentialId } = await at(before, async ({ admin }) => {
+    const { id } = await publishedPassport(admin, kettle());
+    return (await admin.get(`/passports/${id}`)).body;
+  });
+  const verdictAt = (url: string) =>
+    at(url, async ({ admin }) => (await admin.post("/credentials/verify", { credential })).body.verdict as string);
+  expect(await verdictAt(tls)).toBe("valid");
+  const written = encodeURIComponent(String(partsOf(credential).payload["id"]));
+  const revoked = await at("https://elsewhere.example", ({ admin }) => admin.post(`/credentials/${written}/revoke`));
+  expect([revoked.status, revoked.body.id]).toEqual([200, credentialId]);
+  expect(await verdictAt(tls)).toBe("invalid");
 });
 
 test("verifying isn't implied by reading or writing, and the plural names do as well", async () => {

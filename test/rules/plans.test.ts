@@ -18,7 +18,6 @@ import * as verifiable from "../../cloud/domain/verifiable-credentials.ts";
 import * as schema from "../../cloud/store/schema.ts";
 import * as generation from "../../cloud/domain/passport-generation.ts";
 import { list as listProducts } from "../../cloud/domain/product-list.ts";
-import type { Signing } from "../../cloud/keys.ts";
 import { createLog } from "../../cloud/log.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
 import { migrate } from "../../cloud/store/migrate.ts";
@@ -70,7 +69,6 @@ const device = {
   createdAt: 1,
   updatedAt: 1,
 };
-const signing = { origin: () => "https://dpp.example" } as Signing;
 
 /** The steps of all that was asked meanwhile, in SQLite's words. */
 async function plansOf(work: () => Promise<unknown>): Promise<string[]> {
@@ -123,7 +121,7 @@ test("a void and the end of a device find the tenant's open jobs by their state,
 });
 
 test("a credential's version is found by its key", async () => {
-  const steps = await planOf((tx) => verifiable.get(tx, tenantId, randomUUID(), signing).catch(() => {}));
+  const steps = await planOf((tx) => verifiable.get(tx, tenantId, randomUUID()).catch(() => {}));
   expect(steps).toContain(
     "SEARCH passport_versions USING INDEX sqlite_autoindex_passport_versions_1 (passport_id=? AND version=?) LEFT-JOIN",
   );
