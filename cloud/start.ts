@@ -203,7 +203,7 @@ async function shutDoor(app: FastifyInstance, connections: Connections, log: Log
 
 function urlOf(app: FastifyInstance, host: string): string {
   const address = app.server.address();
-  return urlAt(host, typeof address === "object" && address ? address.port : 0);
+  return new URL(urlAt(host, typeof address === "object" && address ? address.port : 0)).origin; // as everybody writes it, whose links are compared with ours
 }
 
 /** Its packages are loaded where somebody collects traces, and nowhere else. */

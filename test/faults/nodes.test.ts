@@ -394,6 +394,14 @@ test("of two nodes that start at once on an empty database one makes the bootstr
 });
 
 test.each([
+  ["LOCALHOST", /^http:\/\/localhost:\d+$/],
+  ["0:0:0:0:0:0:0:1", /^http:\/\/\[::1\]:\d+$/],
+])("a cloud that listens at %s stands on labels as everybody writes that", async (host, origin) => {
+  const world = await node(undefined, { IMPRIMATUR_PUBLIC_URL: "", IMPRIMATUR_HOST: host });
+  expect(world.url).toMatch(origin);
+});
+
+test.each([
   [true, "a node on PostgreSQL", true, "127.0.0.1"],
   [true, "a cloud that listens everywhere", false, "0.0.0.0"],
   [false, "a cloud of this machine's own", false, "127.0.0.1"],
