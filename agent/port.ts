@@ -233,6 +233,7 @@ async function openToWrite(path: string, what: Stats): Promise<[handle: FileHand
 }
 
 const isBusy = (error: unknown) => codeOf(error) === "EAGAIN";
+const ONE_WAY = "EINVAL"; // a USB printer without a way back: it can be opened to be read, and not read
 
 function fileWire(handle: FileHandle, readable: boolean, path: string, sink: Sink, clock: Clock): Wire {
   let isOpen = true;
@@ -254,7 +255,7 @@ function fileWire(handle: FileHandle, readable: boolean, path: string, sink: Sin
       if (bytesRead === 0) await new Promise<void>((resolve) => clock.after(READ_PAUSE_MS, resolve));
     }
   };
-  if (readable) void read().catch((error: Error) => close(lost(path, error)));
+  if (readable) void read().catch((error: Error) => (codeOf(error) === ONE_WAY ? undefined : close(lost(path, error))));
   return {
     // The kernel counts for us here: what it says it took is what it took.
     put: async (chunk) => {

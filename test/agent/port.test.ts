@@ -1,6 +1,6 @@
 // A port tells the truth about bytes: what left, what came, why it ended; over real sockets, pseudo-terminals and FIFOs.
 import { execFileSync } from "node:child_process";
-import { closeSync, constants, openSync, readFileSync, readSync, writeFileSync } from "node:fs";
+import { closeSync, constants, existsSync, openSync, readFileSync, readSync, writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -287,6 +287,8 @@ describe.skipIf(!hasSocat)("over a serial line", () => {
 });
 if (!hasSocat) process.stderr.write("SKIPPED: serial lines aren't tested, socat is missing (apt-get install socat)\n");
 
+/** A device of the kernel's that is opened to be read as well, and can't be. */
+const ONE_WAY = "/dev/loop-control";
 describe("a device file", () => {
   test("a plain file takes the bytes behind what it has", async () => {
     const path = join(folder(), "out");
@@ -320,6 +322,15 @@ describe("a device file", () => {
     });
     expect((await whyOf(port)).by).toBe("fault");
   });
+
+  test.skipIf(!existsSync(ONE_WAY) || process.getuid?.() !== 0)(
+    "one that can't be read, as a USB printer without a way back, stays open",
+    async () => {
+      const port = await opened(`file:${ONE_WAY}`);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      expect(port.closed).toBeUndefined();
+    },
+  );
 
   test.skipIf(!hasSocat)("a character device is read as well as written", async () => {
     const plugged = await plugIn(folder());
