@@ -13,9 +13,9 @@ export type Port = {
   onData(fn: (bytes: Buffer) => void): () => void;
   /** Called once, at once where it is closed already. */
   onClose(fn: (why: Closed) => void): () => void;
-  /** Lets what is written go out, says goodbye, waits a little for the other's; resolves when it is over. */
+  /** Lets what is written go out, says goodbye, waits a little for the other's; resolves when it is over. What hasn't arrived by then may arrive yet. */
   end(): Promise<void>;
-  /** Drops it now. */
+  /** Drops it now, and once it was ended what of it hasn't arrived. */
   destroy(): void;
   readonly closed: Closed | undefined;
 };
@@ -26,7 +26,12 @@ export type Wire = {
   put(chunk: Uint8Array): Promise<Written>;
   /** Begins an orderly end; the wire says `closed` when it is over. */
   finish(): void;
+  /** Nothing of what was put and hasn't arrived arrives any more. */
   abort(): void;
+  /** Where the end of it can be left to the kernel, which goes on sending what it holds, for minutes. */
+  leave?(): void;
+  /** How long it may take what the kernel holds to go out, on a slow line. */
+  drainMs?: number;
 };
 export type Sink = { data(bytes: Buffer): void; closed(why: Closed): void };
 
@@ -43,6 +48,7 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
   const mourners = new Set<(why: Closed) => void>();
   let backlog: Buffer[] | undefined = [];
   let closed: Closed | undefined;
+  let isLeft = false; // to the kernel
   let owing = false;
   let cut: ((why: Closed) => void) | undefined;
   const ended = Promise.withResolvers<void>();
@@ -52,15 +58,16 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
       if (backlog) backlog = [Buffer.concat([...backlog, bytes]).subarray(-BACKLOG_MAX_BYTES)];
       else for (const fn of readers) fn(bytes);
     },
-    closed: (why) => {
-      if (closed) return;
-      closed = why;
-      setImmediate(() => cut?.(why));
-      ended.resolve();
-      for (const fn of mourners) fn(why);
-      mourners.clear();
-    },
+    closed: (why) => over(why),
   });
+  function over(why: Closed): void {
+    if (closed) return;
+    closed = why;
+    setImmediate(() => cut?.(why));
+    ended.resolve();
+    for (const fn of mourners) fn(why);
+    mourners.clear();
+  }
 
   /** One chunk, or what became of it: the wire's answer, its end (a serial line that dies may never answer, so its answer gets a turn), or the clock's. */
   function put(chunk: Uint8Array, stallMs: number): Promise<Written> {
@@ -120,11 +127,16 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
       if (closed) return;
       await Promise.race([last, ended.promise]);
       if (!closed) wire.finish();
-      await within(clock, END_MS, ended.promise, () => wire.abort());
+      await within(clock, END_MS + (wire.drainMs ?? 0), ended.promise, () => {
+        if (!wire.leave) return wire.abort();
+        wire.leave();
+        isLeft = true;
+        over({ by: "us", words: saying("closed_by_agent") });
+      });
       await ended.promise;
     },
     destroy: () => {
-      if (!closed) wire.abort();
+      if (!closed || isLeft) wire.abort();
     },
     get closed() {
       return closed;

@@ -237,6 +237,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     mayHold === 1 && store.inHand().filter(press.isHeld).length === 1 ? Math.max(0, now - before - 1) : 0;
 
   async function flush(attempt: Attempt): Promise<{ at: Printer | undefined; flushed: Dropped }> {
+    press.dropLeft();
     const at = await press.open();
     if (!at) return { at, flushed: { clean: false, words: saying("cant_be_asked") } };
     return { at, flushed: isOfAnother(attempt) ? EXCHANGED : await at.flush(nameOf(attempt)) };

@@ -123,14 +123,17 @@ function tcpWire(socket: Socket, shown: string, sink: Sink): Wire {
     },
     abort: () => {
       why = endedByUs;
-      socket.destroy();
+      socket.resetAndDestroy();
     },
+    leave: () => socket.unref(),
   };
 }
 
 // --- serial
 
 const PRESENCE_MS = 1_000;
+const TTY_BYTES = 4_096; // that a kernel holds of what was written to it
+const BITS_A_BYTE = 11; // at most, with start, parity and stop
 
 /** A port object of the library is good for one opening: after an unplug only a new one works. */
 async function openSerial(address: At<"serial">, clock: Clock): Promise<Port> {
@@ -169,7 +172,7 @@ function identityOf(path: string): string {
   return found ? `${found.dev} ${found.ino} ${found.rdev}` : "";
 }
 
-function serialWire(serial: SerialPort, { path, shown }: At<"serial">, sink: Sink, clock: Clock): Wire {
+function serialWire(serial: SerialPort, { path, shown, baud }: At<"serial">, sink: Sink, clock: Clock): Wire {
   const unplugged: Closed = { by: "fault", words: `${shown}: ${saying("device_gone")}` };
   let closing = false;
   serial.on("data", (bytes: Buffer) => sink.data(bytes));
@@ -202,6 +205,7 @@ function serialWire(serial: SerialPort, { path, shown }: At<"serial">, sink: Sin
       }),
     finish: () => serial.drain(close),
     abort: () => serial.flush(close), // what stands unsent in the driver would keep the close waiting
+    drainMs: (TTY_BYTES * BITS_A_BYTE * 1_000) / baud,
   };
 }
 

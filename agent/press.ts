@@ -65,6 +65,7 @@ export type Press = ReturnType<typeof openPress>;
 export const LOOK_MS = 1_000;
 const FRESH_MS = 2_000;
 const LAST_TRIES = 3;
+const LEFT_MAX = 8;
 const UNEXPLAINED_MAX = 20;
 const NO_LONGER_ANSWERS = saying("no_longer_answers");
 const NO_LONGER_COUNTS = saying("no_longer_counts");
@@ -75,6 +76,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   const { name } = config;
   const isOver = () => leaving.aborted;
   let printer: Printer | undefined;
+  const left: Printer[] = []; // closed lately
   let capabilities: Capabilities | null = null;
   let probedAt = -Infinity;
   let hasAnswered = false; // in this run
@@ -131,6 +133,12 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     const closing = printer;
     printer = undefined;
     await closing?.close();
+    if (closing) left.push(closing);
+    dropLeft(LEFT_MAX);
+  }
+  /** Of what was sent over a line that is closed the network may hold a part, and deliver it when it is back: after somebody has looked, it mustn't. */
+  function dropLeft(most = 0): void {
+    for (const one of left.splice(0, Math.max(0, left.length - most))) one.drop?.();
   }
   /** Looks again at every piece of news, for so long. */
   async function waitFor(isSo: () => boolean, ms: number): Promise<void> {
@@ -265,6 +273,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     become,
     open,
     close,
+    dropLeft,
     waitFor,
     isReady,
     isStale,

@@ -158,6 +158,8 @@ export type Printer = {
   flush(token?: string): Promise<Flush>;
   /** Lets what was written go out. */
   close(): Promise<void>;
+  /** Once it is closed: nothing of what was written and hasn't arrived arrives any more; a queue keeps what it has. */
+  drop?(): void;
   /** The other side ended the line, as many do with one that is quiet for long; a queue keeps none. */
   isHungUp?(): boolean;
 };
@@ -186,7 +188,7 @@ export const overBytes = (
   open: async (url, profile, options = {}) => {
     const port = await openPort(url, options);
     const { clock = systemClock } = options;
-    return { ...over(port, profile, clock), isHungUp: () => port.closed?.by === "peer" };
+    return { ...over(port, profile, clock), isHungUp: () => port.closed?.by === "peer", drop: port.destroy };
   },
 });
 

@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../agent/clock.ts";
-import type { Port } from "../../agent/duplex.ts";
+import { duplex, type Port } from "../../agent/duplex.ts";
 import { openPort } from "../../agent/port.ts";
 import { parsePort } from "../../agent/port-url.ts";
 import { type Link, reconnecting } from "../../agent/reconnecting.ts";
@@ -177,6 +177,28 @@ describe("over TCP", () => {
     expect(await heard.promise).toBe(200_000);
     expect(port.closed).toEqual({ by: "us", words: "closed by the agent" });
     expect(await port.write(Buffer.from("late"))).toEqual({ accepted: 0, fault: "closed by the agent" });
+  });
+
+  test("what hasn't arrived when it was ended arrives yet, and once it is dropped nothing of it does", async () => {
+    const clock: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms / 50, act) };
+    const arrived = async (isDropped: boolean) => {
+      const far = Promise.withResolvers<Socket>();
+      const { url } = await listening((socket) => far.resolve(socket.pause()));
+      const port = await opened(url, { clock });
+      const { accepted } = await port.write(Buffer.alloc(1_000_000), { stallMs: 5_000 });
+      await port.end();
+      expect(port.closed?.by).toBe("us");
+      if (isDropped) port.destroy();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      let bytes = 0;
+      const socket = await far.promise;
+      const over = new Promise((resolve) => socket.on("error", resolve).on("end", resolve));
+      socket.on("data", (chunk) => (bytes += chunk.length)).resume();
+      await over;
+      return bytes / accepted;
+    };
+    expect(await arrived(false)).toBe(1);
+    expect(await arrived(true)).toBeLessThan(1);
   });
 
   test("an other side that hangs up is told apart from a fault", async () => {
@@ -369,6 +391,28 @@ describe("a port that comes back", () => {
     };
     return { clock, advance, waits: () => due.map(({ at }) => at - now) };
   };
+
+  test("that is ended on a slow line has the time that its last bytes take, and no more", async () => {
+    const { clock, advance, waits } = handClock();
+    let isAborted = false;
+    const port = duplex(clock, (sink) => ({
+      put: async (chunk) => ({ accepted: chunk.length }),
+      finish: () => {},
+      abort: () => {
+        isAborted = true;
+        sink.closed({ by: "us", words: "" });
+      },
+      drainMs: 7_000,
+    }));
+    await port.write(Buffer.from("label"));
+    const ended = port.end();
+    await expect.poll(waits).toEqual([12_000]);
+    advance(11_999);
+    expect(isAborted).toBe(false);
+    advance(1);
+    await ended;
+    expect(isAborted).toBe(true);
+  });
 
   test("waits 1, 2, 5, 10, 30 and again 30 seconds, and tells of it once", async () => {
     const { clock, advance, waits } = handClock();
