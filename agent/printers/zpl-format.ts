@@ -37,6 +37,19 @@ export function graphicField({ rowBytes, bytes }: Bitmap): string {
   return `^GFA,${bytes.length},${bytes.length},${rowBytes},${data.join("")}`;
 }
 
+const GRAPHIC_MAX_BYTES = 99_999; // of one, as the manual has it; what is beyond a printer may leave out
+/** One below the other, where one can't hold all of it. */
+function graphics(bitmap: Bitmap): string {
+  const { rowBytes, heightDots, bytes } = bitmap;
+  const most = Math.floor(GRAPHIC_MAX_BYTES / rowBytes);
+  const strips: string[] = [];
+  for (let y = 0; y < heightDots; y += most) {
+    const strip = { ...bitmap, heightDots: Math.min(most, heightDots - y), bytes: bytes.subarray(y * rowBytes, (y + most) * rowBytes) };
+    strips.push(`^FO0,${y}${graphicField(strip)}^FS`);
+  }
+  return strips.join("\n");
+}
+
 export const RFID_TRIES = 3;
 const TID_BANK = 2;
 
@@ -54,5 +67,5 @@ export function formatOf(bitmap: Bitmap, token: string, profile: Profile, epc?: 
   ];
   // A field beside the label, so that it is processed and never seen.
   const beside = [`^FO${bitmap.widthDots + 100},0^A0N,20,20^FN9^FD${token}^FS${answer(9, token.length, "F")}`];
-  return ["^XA", profile.setup ?? "", `^FO0,0${graphicField(bitmap)}^FS`, ...(epc === undefined ? beside : tag), "^PQ1^XZ\r\n"].join("\n");
+  return ["^XA", profile.setup ?? "", graphics(bitmap), ...(epc === undefined ? beside : tag), "^PQ1^XZ\r\n"].join("\n");
 }

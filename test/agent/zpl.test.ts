@@ -70,6 +70,15 @@ test.concurrent("a renderer that isn't ours draws the label from our bytes, and 
   expect((await decode(png)).map(({ text }) => text)).toEqual([PAYLOAD]);
 });
 
+test.concurrent("a label of more dots than one graphic holds comes out whole", async (t) => {
+  const { machine, print } = await pairOf(t, { dpi: 600 }, { dpi: 600, widthMm: 100, heightMm: 50 });
+  const template = templateFor(loadTemplates(), { widthMm: 100, heightMm: 50 });
+  const { bitmap } = await renderLabel({ payload: PAYLOAD, gtin: GTIN, serial: SERIAL }, { template, dpi: 600 });
+  expect(bitmap.bytes.length).toBeGreaterThan(99_999);
+  expect((await print(bitmap)).outcome).toBe("confirmed");
+  expect(Buffer.compare(machine.labels[0]?.dots.bytes ?? Buffer.alloc(0), bitmap.bytes)).toBe(0);
+});
+
 test.concurrent("a label leaves the printer's own settings alone unless the operator wrote some down", async (t) => {
   const sent = async (profile: Partial<Profile>) =>
     Buffer.from((await (await pairOf(t, profile)).printer.encode(dotsOf())).bytes).toString("latin1");
