@@ -1,7 +1,7 @@
 // The printers a station can drive, by the name its settings give them. A new language is a line here and a file beside.
 import type { Clock } from "../clock.ts";
 import type { PrinterConfig } from "../config.ts";
-import type { Ability, Driver, Printer, Timing } from "./driver.ts";
+import { type Ability, type Driver, type Printer, settleMsFor, type Timing } from "./driver.ts";
 import { driver as escpos } from "./escpos.ts";
 import { driver as ipp } from "./ipp.ts";
 import { driver as zpl } from "./zpl.ts";
@@ -20,5 +20,5 @@ type Means = { timing?: Partial<Timing> | undefined; clock?: Clock; leaving?: Ab
 export async function openPrinter(config: PrinterConfig, { timing, ...means }: Means = {}): Promise<Printer> {
   const driver = drivers[config.driver];
   if (!driver) throw new Error(`there is no driver ${config.driver}`);
-  return driver.open(config.port, { ...config, ...(timing ? { timing } : {}) }, means);
+  return driver.open(config.port, { ...config, timing: { settleMs: settleMsFor(config.label.heightMm), ...timing } }, means);
 }

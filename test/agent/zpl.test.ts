@@ -10,6 +10,7 @@ import { systemClock } from "../../agent/clock.ts";
 import { decode } from "../../agent/decode.ts";
 import { renderLabel } from "../../agent/label.ts";
 import { isOther, type Printer, type Profile } from "../../agent/printers/driver.ts";
+import { openPrinter } from "../../agent/printers/index.ts";
 import { driver } from "../../agent/printers/zpl.ts";
 import { lexer } from "../../agent/printers/zpl-answers.ts";
 import { graphicField } from "../../agent/printers/zpl-format.ts";
@@ -296,7 +297,7 @@ test.concurrent("answers that were held up and then come one after another, one 
 // --- answers that aren't to what was asked
 
 /** A printer of another's making: it counts and prints, and says what `passes` makes of its answers, one write each. */
-async function zebraThat(t: T, passes: (answers: string[], socket: Socket) => void, { unit = "D4J-221500123" } = {}) {
+async function zebraThat(t: T, passes: (answers: string[], socket: Socket) => void, { unit = "D4J-221500123", movesMs = 0 } = {}) {
   const counts = { labels: 5_000, voids: 7 };
   const printed: string[] = [];
   let halted = false;
@@ -321,7 +322,8 @@ async function zebraThat(t: T, passes: (answers: string[], socket: Socket) => vo
         heard = heard.slice(end + 3);
         if (!halted) {
           printed.push(token);
-          counts.labels += 1;
+          if (movesMs > 0) void sleep(movesMs).then(() => (counts.labels += 1));
+          else counts.labels += 1;
         }
         socket.write(`[${token}F:${halted ? "" : token}]`);
       }
@@ -337,7 +339,7 @@ async function zebraThat(t: T, passes: (answers: string[], socket: Socket) => vo
     t.onTestFinished(() => printer.close());
     return printer;
   };
-  return { counts, printed, printerWith, halt: () => void (halted = true) };
+  return { counts, url, printed, printerWith, halt: () => void (halted = true) };
 }
 const printOn = async (printer: Printer, n = 1) => printer.awaitCompletion(await printer.submit(await printer.encode(dotsOf(n))));
 
@@ -435,6 +437,15 @@ test.concurrent("a clock that is set forward while a label moves takes no time f
   await new Promise((resolve) => setTimeout(resolve, 100));
   off = 3_600_000;
   expect((await completed).outcome).toBe("confirmed");
+});
+
+test.concurrent("a long label has the time that it takes from its answer until it is out", async (t) => {
+  const { counts, url } = await zebraThat(t, (answers, socket) => void answers.map((answer) => socket.write(answer)), { movesMs: 5_500 });
+  const config = { name: "zebra", driver: "zpl", port: url, dpi: 203, rfid: false, attest: "device", simulated: false } as const;
+  const printer = await openPrinter({ ...config, label: { widthMm: 50, heightMm: 150 } });
+  t.onTestFinished(() => printer.close());
+  expect(await printOn(printer)).toMatchObject({ outcome: "confirmed", evidence: { grade: "A", after: 5_001 } });
+  expect(counts.labels).toBe(5_001);
 });
 
 // --- health
