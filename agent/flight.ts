@@ -30,7 +30,8 @@ export type FlightFloor = PressFloor & {
   holds(attempt: Attempt): Promise<Lease>;
 };
 export type Flight = { attemptId: string; submission: Submission };
-const SETTLE_MS = 500;
+/** A label that moves comes out whatever it is told: two inches a second, and some time to spare. */
+const settleMs = ({ label }: PrinterConfig): number => Math.max(500, label.heightMm * 20);
 const UNSURE_MS = 10_000;
 const EXCHANGED = { clean: false, words: saying("exchanged") };
 /** A queue's jobs keep it beyond the agent's life. */
@@ -199,7 +200,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   /** Where the counter stands; null where there is none, or it doesn't say, or is another printer's. */
   async function counterNow(attempt: Attempt, at: Printer): Promise<number | null> {
     if (!press.capabilities()?.counter || isOfAnother(attempt)) return null;
-    await waitFor(() => false, SETTLE_MS); // a label that was moving has come out by then
+    await waitFor(() => false, settleMs(config)); // a label that was moving has come out by then
     return (await at.preflight()).counters.labels;
   }
   /** Whether a label may have come out since: also where the counter was set back, or it isn't known how it stood (behind another label, or while it told nothing). */

@@ -23,6 +23,7 @@ const questionAt = (station: Running, ref: string) => {
   return { attempt_id, since: ask?.since };
 };
 const AGAIN = /^it may still come out \(.+\): switch the printer off and on/;
+const LOOK = /look (again|once more)$/;
 /** And the cloud has heard all that came before. */
 const isAskedIn = (station: Running, ref: string, words: RegExp) =>
   until(() => words.test(wordsAt(station, ref) ?? "") && station.state().buffer_depth === 0);
@@ -222,7 +223,6 @@ describe.concurrent("a person says that there is no label, and the printer doesn
 });
 
 describe.concurrent("a label that comes out after a person has looked", () => {
-  const LOOK = /look (again|once more)$/;
   type Kind = { options?: FloorOptions; fault?: FaultName };
   const kinds: Record<string, Kind> = {
     "with a counter": {},
@@ -563,4 +563,20 @@ describe.concurrent("a printer that was renamed in the settings", () => {
     const { items } = (await shop.admin.get(`/aidc/jobs/${ref}/evidence`)).body;
     expect(items[0].evidence.render_manifest).toMatchObject({ dpi: 300 });
   });
+});
+
+test("a long label that a person said isn't there is asked about again where it was on its way out as the printer was told to drop it", async (t) => {
+  const shop = await printShop(w);
+  const printer = { scale: 1, speed: 4, heightMm: 150 };
+  const config = { label: { widthMm: 50, heightMm: 150 } };
+  const options = { ...IMPATIENT, timing: { ...HASTY, completionMs: 200 } };
+  const station = await running(t, w.url, shop, { eyes: "hand", printer, config }, options);
+  await until(() => station.state().printers[0]?.status === "ready");
+  station.floor.machine?.fault("fence-never");
+  const { job_ref: ref } = await issued(shop);
+  await isAsked(station, ref, "unknown_outcome");
+  expect((await say(station, ref, "not_printed")).status).toBe(200);
+  await isAskedIn(station, ref, LOOK);
+  expect(station.floor.machine?.labels).toHaveLength(1);
+  expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
 });
