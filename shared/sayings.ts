@@ -38,6 +38,8 @@ export const sayings = {
   noise_behind: "what came behind this label may be noise: then it answered no more, or otherwise",
   answered_behind: "the printer answered behind this label",
   paper_ended_behind: "the printer answered behind this label that its paper has ended: whether the label came out whole, it doesn't say",
+  stopped_within:
+    "the printer stood still before it answered behind this label ({faults}), and went on where it had stopped: look whether the label is whole",
   lost_before_answer: "the connection was lost before the printer's answer ({why})",
   printer_waits: "the printer waits: {faults}",
   no_answer_for_label: "the printer didn't answer for this label",

@@ -15,6 +15,8 @@ import {
   type CompletionEvidence,
   type Encoded,
   type Fault,
+  type FaultName,
+  faultWords,
   isCut,
   NO_COUNTERS,
   noEncoder,
@@ -33,6 +35,8 @@ const REALTIME_QUESTIONS = [1, 2, 3, 4] as const;
 const QUIET_MS = 200;
 const ECHO = saying("echo");
 const HEARD_MAX = 64;
+/** After these a label goes on in another place, or on another roll. */
+const CUTTING = new Set<FaultName>(["media-out", "head-open"]);
 
 const bytes = (...values: number[]): Buffer => Buffer.from(values);
 const askDone = (token: string): Buffer => Buffer.concat([bytes(0x1d, 0x28, 0x48, 6, 0, 0x30, 0x30), Buffer.from(token, "latin1")]); // GS ( H
@@ -91,6 +95,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   let inStep = true;
   const heard = new Map<string, number>();
   let paperless: string | undefined; // the label behind which it answered that its paper has ended
+  let stopped: { token: string; faults: Fault[] } | undefined; // the label in which it stood still, perhaps: it goes on with the next row, on the next roll
   const note = (token: string) => {
     if (!heard.has(token)) heard.set(token, clock.now()); // the first counts, a second is an echo
     for (const oldest of [...heard.keys()].slice(0, -HEARD_MAX)) heard.delete(oldest);
@@ -242,6 +247,8 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       for (;;) {
         const at = heard.get(token);
         if (at !== undefined && fence === "gs-r" && !(await isItsOwn())) return done(verdict(token, "unknown", saying("noise_behind")));
+        if (at !== undefined && stopped?.token === token)
+          return done(verdict(token, "unknown", saying("stopped_within", { faults: faultWords(stopped.faults) }), stopped));
         if (at !== undefined) return done(verdict(token, "confirmed", saying("answered_behind"), { answeredAt: at }));
         if (paperless === token) {
           const why = saying("paper_ended_behind");
@@ -252,6 +259,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         await talk.hear(() => isAnswered(token), timing.pollMs);
         if (isAnswered(token) || talk.closed()) continue;
         const { faults, source } = await health();
+        if (faults.some(({ name }) => CUTTING.has(name))) stopped = { token, faults };
         if (isAnswered(token)) continue;
         if (faults.length > 0) return done(verdict(token, "blocked", says.blocked(faults), { faults }));
         if (!signal?.aborted && !isUp()) continue;

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
-import { type Bitmap, blank, setDot } from "../../agent/bitmap.ts";
+import { type Bitmap, blank, isBlack, setDot } from "../../agent/bitmap.ts";
 import type { Profile } from "../../agent/printers/driver.ts";
 import { driver, rasterOf } from "../../agent/printers/escpos.ts";
 import { lexer } from "../../agent/printers/escpos-answers.ts";
@@ -307,3 +307,24 @@ test("answers are told apart by their fixed bits in any order and any pieces, re
     { kind: "unasked", bytes: [0x10, 0, 0, 0] },
   ]);
 });
+
+test.concurrent.for([{}, { knowsGsH: false }])(
+  "a label in which the paper ends goes on upon the next roll: the answer behind it doesn't say that it is whole: %o",
+  async (firmware, t) => {
+    const { machine, printer } = await pairOf(t, {}, firmware);
+    await printer.probe();
+    const dots = blank(24, 8);
+    for (let y = 0; y < 8; y += 1) setDot(dots, y, y);
+    machine.fault("paper-out", { after: 1, mid: 1 });
+    const submission = await printer.submit(await printer.encode(dots));
+    expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "blocked", faults: [{ name: "media-out" }] });
+    machine.clear();
+    expect(await printer.awaitCompletion(submission)).toMatchObject({
+      outcome: "unknown",
+      reason: expect.stringContaining("went on where it had stopped"),
+      evidence: { grade: "E" },
+    });
+    expect(isBlack(machine.labels[0]?.dots ?? blank(1, 1), 1, 1)).toBe(false);
+    expect((await printer.awaitCompletion(await printer.submit(await printer.encode(dots)))).outcome).toBe("confirmed");
+  },
+);

@@ -39,6 +39,8 @@ export const de: ToldAbroad = {
     noise_behind: "was hinter dem Etikett kam, kann Rauschen sein: danach antwortete er nicht mehr oder anders",
     answered_behind: "der Drucker hat hinter dem Etikett geantwortet",
     paper_ended_behind: "der Drucker meldet hinter dem Etikett, dass das Papier zu Ende ist; ob es ganz herauskam, sagt er nicht",
+    stopped_within:
+      "der Drucker stand still, bevor er hinter dem Etikett antwortete ({faults}), und machte dann dort weiter, wo er aufgehört hatte: bitte nachsehen, ob das Etikett ganz ist",
     lost_before_answer: "die Verbindung ging vor der Antwort des Druckers verloren ({why})",
     printer_waits: "der Drucker wartet: {faults}",
     no_answer_for_label: "der Drucker hat für dieses Etikett nicht geantwortet",

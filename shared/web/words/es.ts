@@ -39,6 +39,8 @@ export const es: ToldAbroad = {
     noise_behind: "lo que vino tras la etiqueta puede ser ruido: después no respondió o respondió otra cosa",
     answered_behind: "la impresora respondió tras la etiqueta",
     paper_ended_behind: "la impresora dice tras la etiqueta que se acabó el papel; no dice si salió entera",
+    stopped_within:
+      "la impresora se detuvo antes de responder tras la etiqueta ({faults}) y siguió donde había parado: compruebe si la etiqueta está entera",
     lost_before_answer: "se perdió la conexión antes de la respuesta de la impresora ({why})",
     printer_waits: "la impresora espera: {faults}",
     no_answer_for_label: "la impresora no respondió por esta etiqueta",

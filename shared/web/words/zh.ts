@@ -40,6 +40,7 @@ export const zh: ToldAbroad = {
     noise_behind: "标签之后收到的可能是干扰：此后没有应答或应答不同",
     answered_behind: "打印机在标签之后作了应答",
     paper_ended_behind: "打印机在标签之后报告纸已用完，但未说明标签是否完整",
+    stopped_within: "打印机在标签之后作出应答之前停过（{faults}），随后从停下处继续：请查看标签是否完整",
     lost_before_answer: "在打印机应答之前连接断开（{why}）",
     printer_waits: "打印机在等待：{faults}",
     no_answer_for_label: "打印机未就这张标签作出应答",
