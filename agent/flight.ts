@@ -12,6 +12,7 @@ import {
   type Capabilities,
   type Completion,
   type Encoded,
+  isCut,
   isOther,
   NO_COUNTERS,
   type Printer,
@@ -33,6 +34,8 @@ export type Flight = { attemptId: string; submission: Submission };
 /** A label that moves comes out whatever it is told: two inches a second, and some time to spare. */
 const settleMs = ({ label }: PrinterConfig): number => Math.max(500, label.heightMm * 20);
 const UNSURE_MS = 10_000;
+/** So many labels in a row, and none before them, that the printer took and never answered for: it doesn't know the question. */
+const UNANSWERED_MAX = 2;
 const EXCHANGED = { clean: false, words: saying("exchanged") };
 /** A queue's jobs keep it beyond the agent's life. */
 const nameOf = ({ task, attemptId }: Attempt): string => `${task.job_ref}/${attemptId}`;
@@ -43,6 +46,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   const mayHold = config.inFlight ?? 1;
   const isQueue = can(config, "queue");
   let unsent = 0; // in a row
+  let unanswered: number | null = 0; // labels, until one is answered for
   const unsure = new Map<string, number>(); // attempts of whose lease nothing could be learned, and until when others go first
 
   async function dispatch(attempt: Attempt, at: Printer, isBehind = false): Promise<Flight | undefined> {
@@ -140,9 +144,12 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     if (mayHold > 1) become("printing", saying("prints", { job: store.must(attemptId).jobRef }));
     const known = press.capabilities() as Capabilities;
     const isMute = known.fence === "none" || (!attests(known.ceiling) && !isQueue);
+    const isInVain = (unanswered ?? 0) >= UNANSWERED_MAX && submission.epc === undefined; // tags take their time
+    const within = isMute ? { withinMs: patience.muteMs } : isInVain ? { withinMs: patience.inVainMs } : {};
     for (;;) {
-      const completion = await at.awaitCompletion(submission, { signal, ...(isMute ? { withinMs: patience.muteMs } : {}) });
+      const completion = await at.awaitCompletion(submission, { signal, ...within });
       if (completion.outcome !== "blocked") {
+        if (!isMute && !isQueue) countAnswered(completion, submission, at);
         const after = completion.outcome === "confirmed" ? completion.evidence.after : undefined;
         if (completion.outcome === "failed") await at.flush(submission.token);
         await durable(() =>
@@ -166,6 +173,16 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       }
       await waitFor(() => signal.aborted || store.must(attemptId).stage !== "sent", LOOK_MS);
     }
+  }
+
+  /** A language may be spoken without its question for the end of a label: who speaks it so would keep every label waiting for as long as a real one may take. */
+  function countAnswered({ outcome }: Completion, submission: Submission, at: Printer): void {
+    if (outcome !== "unknown") unanswered = null;
+    if (unanswered === null || signal.aborted || isCut(submission) || at.isHungUp?.() !== false) return;
+    unanswered += 1;
+    if (unanswered !== UNANSWERED_MAX) return;
+    const words = `it has answered for none of its labels: from now on a scan or a person is waited for after ${patience.inVainMs / 1_000} s`;
+    floor.say("warn", { event: "unanswered", printer: config.name }, `${config.name}: ${words}`);
   }
 
   /** How many labels came out besides one whose outcome is unknown, by the counter: that there are others is certain, and only which one is ours is asked. */

@@ -43,6 +43,8 @@ export type Patience = {
   drainMs: number;
   /** For a label's end, from a printer that never tells one. */
   muteMs: number;
+  /** The same, from one that answers other questions and has never told one. */
+  inVainMs: number;
   retryMs: readonly number[];
   /** A printer that didn't answer when it was asked what it can do is asked again when it is opened after this time. */
   probeAgainMs: number;
@@ -52,6 +54,7 @@ export const PATIENCE: Patience = {
   idleMs: 10_000,
   drainMs: 5_000,
   muteMs: 1_500,
+  inVainMs: 5_000,
   retryMs: PAUSES_MS,
   probeAgainMs: 60_000,
 };

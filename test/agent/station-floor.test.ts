@@ -12,6 +12,7 @@ import {
   asked,
   type Ends,
   floorOf,
+  HASTY,
   jobAt,
   lineOf,
   movesOf,
@@ -514,6 +515,31 @@ describe.concurrent("a printer that never says anything", () => {
     const all = Buffer.concat(heard).toString("latin1");
     expect(all.split(language === "zpl" ? "^XZ" : "\u001dv0")).toHaveLength(3);
     expect(station.state().printers[0]?.ceiling).toBe("E");
+  });
+
+  test("of its labels, only how it is, keeps no more than two waiting for as long as a label may take", async (t) => {
+    const shop = await printShop(w);
+    const status = "\x02030,0,0,0200,000,0,0,0,000,0,0,0\x03\r\n\x02000,0,0,0,0,2,4,0,00000000,1,000\x03\r\n\x021234,0\x03\r\n";
+    const printer = await startDevice((socket) =>
+      socket.on("data", (bytes: Buffer) => void (bytes.includes("~HS") && socket.write(status))),
+    );
+    t.onTestFinished(printer.end);
+    const timing = { ...HASTY, answerMs: 100, completionMs: 4_000 };
+    const patience = { idleMs: 500, inVainMs: 100, retryMs: [50] };
+    const station = await running(t, w.url, shop, { eyes: "hand", port: () => printer.url }, { timing, patience });
+    const tookMs: number[] = [];
+    for (let n = 0; n < 3; n += 1) {
+      const { job_ref: ref, digital_link: text } = await shop.issue();
+      await until(() => jobAt(station, ref)?.stage === "sent");
+      const began = Date.now();
+      await until(() => asked(station, ref) === "unknown_outcome");
+      tookMs.push(Date.now() - began);
+      await say(station, ref, "good");
+      await ask(station, "POST", "/api/scan", { text });
+      await sealed(shop, ref);
+    }
+    expect(tookMs.map((ms) => ms > 3_000)).toEqual([true, true, false]);
+    expect(station.lines.filter((line) => line.includes("answered for none of its labels"))).toHaveLength(1);
   });
 
   test("but answered before is sent nothing: another program may hold it; it goes on by itself when it answers again", async (t) => {
