@@ -1,6 +1,7 @@
 // What the console offers besides answers, where it must say no: to whom nobody knows, about labels that may exist, and while the cloud is away.
 import { expect, test } from "vitest";
 import { agentConfigFrom } from "../../agent/config.ts";
+import { startDevice } from "../../fixtures/device.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
@@ -52,6 +53,21 @@ test("a test label of which nothing left is none that came out", async (t) => {
   expect([status, body.error.code]).toEqual([503, "NOT_READY"]);
   expect([station.state().ledger.counts, station.floor.machine?.labels.length]).toEqual([{ not_printed: 1 }, 0]);
   expect(station.store.kept("odometer:printer")).toBe(counter);
+});
+
+test("a test label of a printer that prints when it is told goodbye comes out by itself, and not with the next label", async (t) => {
+  const shop = await printShop(w);
+  const printed: string[] = [];
+  const printer = await startDevice((socket) => {
+    let heard = "";
+    socket.on("data", (bytes: Buffer) => (heard += bytes.toString("latin1"))).on("end", () => printed.push(heard));
+  });
+  t.onTestFinished(printer.end);
+  const station = await running(t, w.url, shop, { eyes: "hand", port: () => printer.url });
+  await until(() => station.state().printers[0]?.status === "ready");
+  const { body } = await ask(station, "POST", "/api/printers/printer/test", { session: await sessionAt(station) });
+  expect(body.words).toMatch(/^unknown: /);
+  expect(printed.filter((text) => text.includes("^XZ"))).toHaveLength(1);
 });
 
 test("a reprint is of a sealed label, issued by the cloud, once", async (t) => {
