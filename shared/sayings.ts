@@ -123,7 +123,8 @@ export const sayings = {
   camera_answers: "{url} answers {status}",
   camera_stream: "{url} is a stream ({kind}): give the address at which the camera shows a single picture",
   typed_unfit: "what was typed is empty, longer than {most} characters, or has control characters",
-  line_ignored: "a line of {bytes} bytes with control characters, or not in UTF-8, was ignored",
+  line_ignored:
+    "a line of {bytes} bytes with control characters, or not in UTF-8, was ignored: set the scanner to send the code alone, with CR or LF after it and nothing around it (no STX, GS, NUL)",
   line_too_long: "a line of more than {bytes} bytes is ignored up to its end",
   no_line_end: "{bytes} bytes without a line end were ignored: set the scanner to send CR or LF after each code",
   not_epc: "{line} isn't EPC or EPC,TID in hex",

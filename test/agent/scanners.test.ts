@@ -102,6 +102,7 @@ describe("a line scanner over TCP", () => {
     fragmented: [LINK],
     junk: [],
     nul: [],
+    framed: [],
     "not-utf8": [],
     mangled: [`httpsÖ--id.example.com-01-${GTIN}-21-123456789012`],
     cut: [],
@@ -117,6 +118,7 @@ describe("a line scanner over TCP", () => {
     expect(sightings.slice(0, -1).map(({ text }) => text)).toEqual(texts[fault]);
     const silent = sightings.length === 1 && fault !== "cut"; // half a line of a pulled cable is dropped without a word
     expect(troubles.length).toBe(silent ? 1 : 0);
+    if (["nul", "framed", "not-utf8"].includes(fault)) expect(troubles[0]?.words).toContain("set the scanner to send the code alone");
   });
 
   test("of all these faults none moves a job that it shouldn't", async () => {

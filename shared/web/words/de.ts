@@ -124,7 +124,8 @@ export const de: ToldAbroad = {
     camera_answers: "{url} antwortet {status}",
     camera_stream: "{url} ist ein Datenstrom ({kind}): nötig ist die Adresse, unter der die Kamera ein einzelnes Bild zeigt",
     typed_unfit: "das Getippte ist leer, länger als {most} Zeichen oder hat Steuerzeichen",
-    line_ignored: "eine Zeile von {bytes} Bytes mit Steuerzeichen, oder nicht in UTF-8, wurde übergangen",
+    line_ignored:
+      "eine Zeile von {bytes} Bytes mit Steuerzeichen, oder nicht in UTF-8, wurde übergangen: den Scanner so einstellen, dass er nur den Code sendet, mit CR oder LF dahinter und nichts darum herum (kein STX, GS, NUL)",
     line_too_long: "eine Zeile von mehr als {bytes} Bytes wird bis zu ihrem Ende übergangen",
     no_line_end: "{bytes} Bytes ohne Zeilenende wurden übergangen: den Scanner so einstellen, dass er nach jedem Code CR oder LF sendet",
     not_epc: "{line} ist kein EPC und kein EPC,TID in Hex",

@@ -124,7 +124,8 @@ export const es: ToldAbroad = {
     camera_answers: "{url} responde {status}",
     camera_stream: "{url} es un flujo ({kind}): dé la dirección en que la cámara muestra una sola imagen",
     typed_unfit: "lo escrito está vacío, pasa de {most} caracteres o tiene caracteres de control",
-    line_ignored: "se ignoró una línea de {bytes} bytes con caracteres de control o que no es UTF-8",
+    line_ignored:
+      "se ignoró una línea de {bytes} bytes con caracteres de control o que no es UTF-8: configure el lector para enviar solo el código, con CR o LF detrás y nada alrededor (sin STX, GS, NUL)",
     line_too_long: "una línea de más de {bytes} bytes se ignora hasta su final",
     no_line_end: "se ignoraron {bytes} bytes sin fin de línea: configure el lector para enviar CR o LF tras cada código",
     not_epc: "{line} no es EPC ni EPC,TID en hexadecimal",

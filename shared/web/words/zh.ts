@@ -123,7 +123,8 @@ export const zh: ToldAbroad = {
     camera_answers: "{url} 应答 {status}",
     camera_stream: "{url} 是视频流（{kind}）：请填写单幅图像的地址",
     typed_unfit: "输入为空、超过 {most} 个字符或含控制字符",
-    line_ignored: "已忽略一行 {bytes} 字节含控制字符或非 UTF-8 的内容",
+    line_ignored:
+      "已忽略一行 {bytes} 字节含控制字符或非 UTF-8 的内容：请将扫描器设为只发送条码内容，其后加 CR 或 LF，前后不加其他字符（STX、GS、NUL）",
     line_too_long: "超过 {bytes} 字节的一行被忽略",
     no_line_end: "已忽略 {bytes} 字节没有行尾的内容：请将扫描器设为每个条码后发送 CR 或 LF",
     not_epc: "{line} 不是十六进制的 EPC 或 EPC,TID",
