@@ -6,7 +6,7 @@ import { judgeOf } from "../validate.ts";
 import { type Json, objectsIn, QUANTITIES } from "./epcis-rules.ts";
 
 /** Whether that is a prefixed name's URI: as its context makes it, or as the query language has it, with a # between namespace and name. */
-type IsUriOf = (asked: string, name: string) => boolean;
+export type IsUriOf = (asked: string, name: string) => boolean;
 /** Says whether an event is meant. */
 export type Look = (event: Json, isUriOf: IsUriOf) => boolean;
 

@@ -4,12 +4,11 @@ import type { SQL } from "drizzle-orm";
 import { and, eq, inArray, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { isObject } from "#shared/object.ts";
-import { epcisContexts, epcisEvents, epcisTerms } from "../store/schema.ts";
+import { epcisEvents, epcisTerms } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { column, type OnEvent, type Order, type Page, type Plan, planOf, type Query, type Term, tokenOf } from "./epcis-parameters.ts";
-import { extrasOf, type Json, KNOWN_PREFIXES } from "./epcis-rules.ts";
-import { spellerOf } from "./epcis-looks.ts";
+import type { Json } from "./epcis-rules.ts";
+import { contextsOf, learn, type Names, sharedOf, spellingIn } from "./epcis-contexts.ts";
 import { instant } from "./instant.ts";
 
 export const CONTEXT = "https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld";
@@ -103,18 +102,18 @@ type Piece = { read: Found[]; meant: Found[]; next: Page | undefined };
 /** The events from the plan's page on, `most()` of them in each read unit. */
 async function* piecesOf(store: Store, search: Search, most: () => number): AsyncGenerator<Piece> {
   const { order } = search.plan;
+  const isLooking = looksOf(search.plan).length > 0;
+  const names: Names = new Map();
   let from = search.plan.page;
   do {
     const here = { ...search, plan: { ...search.plan, page: from } };
-    const { rows, isAll, end, contexts } = await store.read("epcis events", async (tx) => {
+    const { rows, isAll, end } = await store.read("epcis events", async (tx) => {
       const end = await endOf(store, tx, here);
-      const { rows, isAll } = await fetch(tx, here, most(), end);
-      const contexts = looksOf(search.plan).length > 0 ? await contextsOf(tx, search.tenantId, rows) : undefined;
-      return { rows, isAll, end, contexts };
+      return { ...(await fetch(tx, here, most(), end)), end };
     });
     const last = isAll ? undefined : rows.at(-1);
     from = last ? placeOf(last, order) : end;
-    yield { read: rows, meant: contexts ? await looking(search, rows, contexts) : rows, next: from };
+    yield { read: rows, meant: isLooking ? await looking(store, search, rows, names) : rows, next: from };
     await turn();
   } while (from);
 }
@@ -145,12 +144,14 @@ async function fetchPage(store: Store, search: Search, size: number): Promise<Pa
 }
 
 /** Those among them that are meant by what they say themselves. */
-async function looking({ plan }: Search, rows: Found[], contexts: Map<string, unknown[]>): Promise<Found[]> {
+async function looking(store: Store, { tenantId, plan }: Search, rows: Found[], names: Names): Promise<Found[]> {
   const looks = looksOf(plan);
   const meant: Found[] = [];
   let bytes = 0;
+  await learn(store, tenantId, rows, names);
   for (const row of rows) {
-    const isUriOf = spellerOf([...(contexts.get(row.contextId ?? "") ?? []), ...extrasOf(row.body["@context"])]);
+    const { isUriOf, bytes: made } = spellingIn(names, row);
+    bytes += made;
     let isMeant = true;
     for (const look of looks) {
       bytes += row.bytes;
@@ -188,15 +189,6 @@ async function bodiesOf(tx: Tx, tenantId: string, heads: readonly Head[]): Promi
   const isIts = and(eq(epcisEvents.tenantId, tenantId), inArray(epcisEvents.eventId, ids));
   const rows = await tx.db.select({ eventId: epcisEvents.eventId, body: epcisEvents.body }).from(epcisEvents).where(isIts);
   return new Map(rows.map(({ eventId, body }) => [eventId, body]));
-}
-
-/** The contexts of these events by their ids, each once. */
-async function contextsOf(tx: Tx, tenantId: string, found: Found[]): Promise<Map<string, unknown[]>> {
-  const ids = [...new Set(found.flatMap(({ contextId }) => contextId ?? []))];
-  if (ids.length === 0) return new Map();
-  const isIts = and(eq(epcisContexts.tenantId, tenantId), inArray(epcisContexts.id, ids));
-  const rows = await tx.db.select().from(epcisContexts).where(isIts);
-  return new Map(rows.map(({ id, context }) => [id, context]));
 }
 
 async function refuseMany(store: Store, search: Search, ceiling: number): Promise<void> {
@@ -244,41 +236,16 @@ export async function query(store: Store, tenantId: string, asked: Query, under:
   const left = most === undefined ? null : most - events.length;
   const from = rows.length > size && last ? placeOf(last, order) : rest;
   return {
-    document: await store.read("epcis contexts", async (tx) => documentOf(events, await contextsOf(tx, tenantId, events), now)), // of what came since, nothing is promised
+    document: await documentOf(events, await contextsOf(store, tenantId, events), now), // of what came since, nothing is promised
     next: from && left !== 0 ? tokenOf({ ...from, left }) : null,
     found: events.length,
   };
 }
 
-/** The standard's own prefixes, which events use that declare nothing. */
-const redeclares = (entry: unknown): boolean => isObject(entry) && Object.keys(entry).some((name) => KNOWN_PREFIXES.has(name));
-
-/** `shared`: declarations that one document may hold for all its events; `left`: those of each context whose name means something else in another. */
-function sharedOf(found: Found[], contexts: Map<string, unknown[]>): { shared: unknown[]; left: Map<string, unknown[]> } {
-  const entries = [...contexts.values()].flat();
-  const areSeveral = contexts.size > 1;
-  const isMixed = areSeveral || found.some(({ contextId }) => contextId === null);
-  // What an address declares may be any name's meaning, and stands before or behind what is declared beside it.
-  if ((areSeveral && entries.some((entry) => typeof entry === "string")) || (isMixed && entries.some(redeclares)))
-    return { shared: [], left: contexts };
-  const shared = new Map<string, unknown>();
-  const meanings = new Map<string, string>();
-  const left = new Map<string, unknown[]>();
-  for (const [id, context] of contexts)
-    for (const entry of context) {
-      const declared = typeof entry === "object" && entry !== null ? Object.entries(entry) : [];
-      const clashes = declared.some(([name, to]) => (meanings.get(name) ?? JSON.stringify(to)) !== JSON.stringify(to));
-      if (clashes) left.set(id, [...(left.get(id) ?? []), entry]);
-      else shared.set(JSON.stringify(entry), entry);
-      if (!clashes) for (const [name, to] of declared) meanings.set(name, JSON.stringify(to));
-    }
-  return { shared: [...shared.values()], left };
-}
-
 export const once = (entries: unknown[]): unknown[] => [...new Map(entries.map((entry) => [JSON.stringify(entry), entry])).values()];
 
-function documentOf(found: Found[], contexts: Map<string, unknown[]>, now: number): Json {
-  const { shared, left } = sharedOf(found, contexts);
+async function documentOf(found: Found[], contexts: Map<string, unknown[]>, now: number): Promise<Json> {
+  const { shared, left } = await sharedOf(found, contexts);
   const eventList = found.map(({ body, contextId, recordTime }) => {
     const more = left.get(contextId ?? "");
     const its = body["@context"];

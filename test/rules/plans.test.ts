@@ -302,6 +302,25 @@ test("events by what isn't in the order's index are looked through a stretch at 
   ]);
 });
 
+test("what was declared around events is read a few at a time, and once for a query that looks into many of them", async () => {
+  const declared = (n: number) => sql`json_array(json_object('c' || ${n}, 'https://c.example/', 'same', 'https://same.example/'))`;
+  await store.write("contexts", async ({ db }) => {
+    for (let n = 0; n < 40; n += 1)
+      await db.run(sql`INSERT INTO epcis_contexts (tenant_id, id, context) VALUES (${tenantId}, ${`c${n}`}, ${declared(n)})`);
+    await db.run(sql`WITH RECURSIVE row (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM row WHERE n < 399)
+      INSERT INTO epcis_events (tenant_id, event_id, type, biz_step, event_time, record_time, context_id, body)
+      SELECT ${tenantId}, 'declared' || n, 'ObjectEvent', 'declaring', 40000 + n, 1, 'c' || (n % 40), json_object('same:mark', n) FROM row`);
+  });
+  const reads: string[] = [];
+  const noted = { ...store, read: ((label, work) => (reads.push(label), store.read(label, work))) as typeof store.read };
+  const asked = { EQ_bizStep: "declaring", perPage: "1000" };
+  const ofContexts = () => reads.splice(0).filter((label) => label === "epcis contexts").length;
+  const all = await epcis.query(noted, tenantId, asked);
+  expect([all.found, (all.document["@context"] as unknown[]).length, ofContexts()]).toEqual([400, 1 + 40, 3]);
+  const looked = await epcis.query(noted, tenantId, { ...asked, "LT_https://same.example/mark": "0" });
+  expect([looked.found, ofContexts()]).toEqual([0, 3]);
+});
+
 test("a chain is walked a slice at a time, and others get a turn in between", async () => {
   await store.write("many rows", async (tx) => {
     for (let n = 0; n < 3_500; n += 1) audit.append(tx, caller, { action: "print.reported", subject: null, requestId: `r${n}` });
