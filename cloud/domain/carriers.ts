@@ -85,7 +85,7 @@ export async function allocate(tx: Tx, by: By, { productId, count }: { productId
 }
 const exportPath = (productId: string) => `${API}/carriers/export?productId=${productId}`;
 
-const isIt = and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")));
+export const isIt = and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")));
 const bySerial = prepared(db.select().from(serials).where(isIt));
 export const find = (_tx: Tx, tenantId: string, serial: string): Promise<Row | undefined> => bySerial.get({ tenantId, serial });
 

@@ -13,10 +13,9 @@ import * as jobs from "./jobs.ts";
 import { leftBy } from "./stray-labels.ts";
 import { tellCancelled } from "./wakes.ts";
 
-const itsSerial = and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial")));
 /** The job of which a label may lie about stays named where the one that ends has nothing to say to it (see `leftBy`). */
 const strayJob = sql`CASE WHEN ${sql.placeholder("keeps")} = 1 THEN COALESCE(${serials.strayJob}, ${sql.placeholder("strayJob")}) ELSE ${sql.placeholder("strayJob")} END`;
-const close = prepared(db.update(serials).set({ openJob: null, strayJob }).where(itsSerial));
+const close = prepared(db.update(serials).set({ openJob: null, strayJob }).where(carriers.isIt));
 export type PrintOutcome = { status: "printed" | "failed"; reason: string | null; deviceId: string | null };
 /** What a serial keeps of it, and of when it was said. */
 export const printOutcome = {
@@ -35,7 +34,7 @@ const settle = prepared(
       ...printOutcome,
       printBatch: null,
     })
-    .where(itsSerial),
+    .where(carriers.isIt),
 );
 /** The end of a job, with what is known of the print from then on; the serial is free for another job. */
 export async function ended(

@@ -1,13 +1,13 @@
 // What a printer's own system says of many labels at once: each outcome replaces the one before it, and saying the same again tells nobody anew.
 import { hash } from "node:crypto";
-import { and, eq, sql } from "../store/drizzle.ts";
+import { sql } from "../store/drizzle.ts";
 import { canonical } from "#shared/canonical.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import type { Outcome, PrintStatusTaken } from "#shared/wire/carriers.ts";
 import { prepared } from "../store/prepared.ts";
 import { serials } from "../store/schema.ts";
 import { db, overtaken, together, type Tx } from "../store/store.ts";
-import { find, hold, inTurn } from "./carriers.ts";
+import { find, hold, inTurn, isIt } from "./carriers.ts";
 import * as epcis from "./epcis.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
@@ -22,7 +22,7 @@ const take = prepared(
   db
     .update(serials)
     .set({ ...printOutcome, printBatch: sql`${sql.placeholder("batch")}` })
-    .where(and(eq(serials.tenantId, sql.placeholder("tenantId")), eq(serials.serial, sql.placeholder("serial"))))
+    .where(isIt)
     .returning({
       productId: serials.productId,
       gtin: serials.gtin,
