@@ -8,6 +8,7 @@ import * as epcis from "../../cloud/domain/epcis.ts";
 import { prepare } from "../../cloud/domain/epcis-document.ts";
 import * as printStatus from "../../cloud/domain/print-status.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { publishing } from "../../fixtures/publishing.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
@@ -246,14 +247,7 @@ test.each(ROUNDS)("a label that is found while another is sealed goes on warning
 });
 
 test("the same products sent by eight batches in other orders are made once each", async () => {
-  const items = Array.from({ length: 40 }, (_, i) => ({
-    name: `Kettle ${i}`,
-    description: "A kettle of 1.7 litres",
-    category: "electronics",
-    gtin: gtin(),
-    serialNumber: "SN-1",
-    extensions: {},
-  }));
+  const items = Array.from({ length: 40 }, (_, i) => productOf({ name: `Kettle ${i}`, gtin: gtin() }));
   const turned = Array.from({ length: 8 }, (_, n) => [...items.slice(5 * n), ...items.slice(0, 5 * n)]);
   const answers = await Promise.all(turned.map((some, n) => admin.post("/products/batch", { items: n % 2 ? some.toReversed() : some })));
   expect(answers.map(({ status }) => status)).not.toContain(503);

@@ -10,6 +10,7 @@ import { createLog } from "../../cloud/log.ts";
 import { createMetrics } from "../../cloud/metrics.ts";
 import { reportQueue, startStationListener } from "../../cloud/workers/station-listener.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { type Claim, goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { productMaker, publishing } from "../../fixtures/publishing.ts";
 import { engine, freshDatabase, world } from "../world.ts";
@@ -48,8 +49,7 @@ test("a file and batches of the same products in other orders make each once", a
   const { data } = (await admin.send("POST", "/imports?category=electronics", { body, headers: { "content-type": "text/csv" } })).body;
   const report = async () => (await admin.get(`/imports/${data.id}`)).body;
   await expect.poll(async () => (await report()).processed, { interval: 5 }).toBeGreaterThan(0);
-  const kettle = { name: "Kettle", description: "A kettle of 1.7 litres", category: "electronics", serialNumber: "S-1", extensions: {} };
-  const items = gtins.map((its) => ({ ...kettle, gtin: its }));
+  const items = gtins.map((its) => productOf({ gtin: its, serialNumber: "S-1" }));
   const batches = await Promise.all(ROUNDS.map(() => admin.post("/products/batch", { items })));
   await expect.poll(async () => (await report()).status).toBe("completed");
   expect(batches.reduce((sum, batch) => sum + batch.body.created, (await report()).created)).toBe(gtins.length);

@@ -4,6 +4,7 @@ import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
 import { SCHEDULE_MS } from "../../cloud/domain/tries.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { signatureFault } from "../../fixtures/receiver.ts";
 import type { World } from "../../fixtures/world.ts";
 import { eventNames, eventTable } from "#shared/events.ts";
@@ -185,14 +186,7 @@ test("clauses 5 and 6: every event of the catalogue is a row before it is sent, 
 
 test("clause 6: what an effect that fails would have told is never sent", async () => {
   const h = await hooked(w, ["product.created"]);
-  const product = {
-    name: "Pot",
-    description: "A pot of two litres",
-    category: "electronics",
-    gtin: gtinOf(770_001),
-    serialNumber: "1",
-    extensions: {},
-  };
+  const product = productOf({ gtin: gtinOf(770_001) });
   await h.admin.post("/products", product);
   expect((await h.admin.post("/products", product)).status).toBe(409);
   await h.latest(ended);

@@ -10,24 +10,18 @@ import { eq } from "../../cloud/store/drizzle.ts";
 import * as schema from "../../cloud/store/schema.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { type Client, refusal } from "../../fixtures/client.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { world } from "../world.ts";
 
 const w = await world();
 let n = 400_000;
-const kettle = (more: Record<string, unknown> = {}) => ({
-  name: "Kettle",
-  description: "A kettle of 1.7 litres",
-  category: "electronics",
-  gtin: gtinOf((n += 1)),
-  serialNumber: "SN/1",
-  granularity: "item",
-  extensions: {
-    energyEfficiencyClass: "A",
-    recycledContentPercentage: 30,
-    hazardousSubstances: ["lead", { name: "tin", concentrationPercentage: 5 }],
-  },
-  ...more,
-});
+const extensions = {
+  energyEfficiencyClass: "A",
+  recycledContentPercentage: 30,
+  hazardousSubstances: ["lead", { name: "tin", concentrationPercentage: 5 }],
+};
+const kettle = (more: Record<string, unknown> = {}) =>
+  productOf({ gtin: gtinOf((n += 1)), serialNumber: "SN/1", granularity: "item", extensions, ...more });
 async function ready(as: Client = w.admin, more: Record<string, unknown> = {}) {
   const { id } = (await as.post("/products", kettle(more))).body;
   for (const stage of ["validated", "ready_for_dpp"]) await as.post(`/products/${id}/lifecycle/transition`, { stage });

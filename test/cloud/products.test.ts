@@ -2,20 +2,14 @@
 import { expect, test } from "vitest";
 import { sql } from "drizzle-orm";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { world } from "../world.ts";
 
 const w = await world();
 let n = 0;
 const freshGtin = (): string => gtinOf((n += 1));
-const kettle = (more: Record<string, unknown> = {}) => ({
-  name: "Kettle",
-  description: "A kettle of 1.7 litres",
-  category: "electronics",
-  gtin: freshGtin(),
-  serialNumber: "SN-1",
-  extensions: { energyEfficiencyClass: "A", weeeCategory: "small_equipment" },
-  ...more,
-});
+const extensions = { energyEfficiencyClass: "A", weeeCategory: "small_equipment" };
+const kettle = (more: Record<string, unknown> = {}) => productOf({ gtin: freshGtin(), serialNumber: "SN-1", extensions, ...more });
 const create = async (more: Record<string, unknown> = {}) => {
   const answer = await w.admin.post("/products", kettle(more));
   expect([answer.status, answer.text]).toEqual([201, expect.any(String)]);

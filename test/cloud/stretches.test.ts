@@ -9,6 +9,7 @@ import { anonymous } from "../../cloud/http.ts";
 import { scans } from "../../cloud/store/schema.ts";
 import type { Store } from "../../cloud/store/store.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { engine, world } from "../world.ts";
 
 const w = await world();
@@ -46,8 +47,7 @@ test("a page goes over as many stretches as it takes, and the next one begins wh
 });
 
 test("how many products each category has is counted whole, a stretch a unit, so that others are answered meanwhile", async () => {
-  const kettle = { name: "Kettle", description: "A kettle of 1.7 litres", category: "electronics", serialNumber: "1", extensions: {} };
-  const { id } = (await w.admin.post("/products", { ...kettle, gtin: gtinOf(640_001) })).body;
+  const { id } = (await w.admin.post("/products", productOf({ gtin: gtinOf(640_001) }))).body;
   const copies = 20_000;
   await w.store.write("products", ({ db }) =>
     db.run(sql`

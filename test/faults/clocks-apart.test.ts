@@ -4,6 +4,7 @@ import { expect, test, type TestContext } from "vitest";
 import { client } from "../../fixtures/client.ts";
 import { aheadBy, faketimeMissing } from "../../fixtures/faketime.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { cloudSettings, startProgram } from "../../fixtures/program.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
@@ -14,14 +15,6 @@ import { freshDatabase } from "../world.ts";
 const KEY = `clocks-apart-${randomUUID()}`;
 const CHANGES = 40;
 const HOUR_S = 3_600;
-const product = (n: number) => ({
-  name: "A kettle",
-  description: "A kettle of 1.7 litres",
-  category: "electronics",
-  gtin: gtinOf(n),
-  serialNumber: "1",
-  extensions: {},
-});
 
 /** A node that is so far ahead, and one that isn't; called with the key where no other is given. */
 async function nodesApart(seconds: number, t: TestContext) {
@@ -47,7 +40,7 @@ test.skipIf(faketimeMissing).for([HOUR_S, 0.02])("a node is %f s ahead of the ot
   const receiver = await startReceiver();
   t.onTestFinished(receiver.end);
   await ahead.admin.post("/webhooks", { url: receiver.url, events: ["product.created", "product.updated"] });
-  const { id } = (await ahead.admin.post("/products", product(931_000))).body;
+  const { id } = (await ahead.admin.post("/products", productOf({ gtin: gtinOf(931_000) }))).body;
   for (let n = 1; n <= CHANGES; n += 1)
     expect((await (n % 2 ? here : ahead).admin.patch(`/products/${id}`, { name: `Kettle ${n}` })).status).toBe(200);
   const versions = () => [...new Set(receiver.received.map(({ event }) => event.data["version"]))];
@@ -70,7 +63,7 @@ test("an event's id is of the store's moment that the event has, not of the node
   const world = await startWorld({ databaseUrl: await freshDatabase("postgres") });
   t.onTestFinished(world.end);
   world.later(HOUR_S * 1_000);
-  const { id } = (await world.admin.post("/products", product(931_001))).body;
+  const { id } = (await world.admin.post("/products", productOf({ gtin: gtinOf(931_001) }))).body;
   const [event] = (await world.admin.get(`/products/${id}/events`)).body.data as [{ id: string; timestamp: string }];
   const inId = Number.parseInt(event.id.replace("-", "").slice(0, 12), 16);
   expect(Math.abs(inId - Date.parse(event.timestamp))).toBeLessThan((HOUR_S * 1_000) / 2);

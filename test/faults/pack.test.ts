@@ -5,6 +5,7 @@ import { join, posix } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
 import { freshFolder } from "../endings.ts";
@@ -104,15 +105,7 @@ test("installed into an empty folder without any script, it runs the cloud, a st
 
   const receiver = await startReceiver();
   await post("/webhooks", { url: `${receiver.url}/hook`, events: ["product.created"] });
-  const kettle = {
-    name: "Kettle",
-    description: "A kettle that whistles",
-    category: "electronics",
-    gtin: gtinOf(1),
-    serialNumber: "1",
-    extensions: {},
-  };
-  await post("/products", kettle);
+  await post("/products", productOf({ gtin: gtinOf(1) }));
   await expect.poll(() => receiver.received.map(({ event }) => event.type), { timeout: 20_000 }).toEqual(["product.created"]); // sent by a thread
   await receiver.end();
 

@@ -2,8 +2,9 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
 import { gtin14 } from "#shared/gs1.ts";
-import type { Answer, Client } from "../../fixtures/client.ts";
+import { type Answer, type Client, sure } from "../../fixtures/client.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { type Claim, goodItems, printShop, sealOf, type Shop } from "../../fixtures/print-shop.ts";
 import { productMaker, type Made } from "../../fixtures/publishing.ts";
 import { startWorld } from "../../fixtures/world.ts";
@@ -18,11 +19,7 @@ afterAll(end);
 
 let next = 940_000;
 const gtin = () => gtinOf((next += 1));
-const well = async (asked: Promise<Answer>): Promise<Answer["body"]> => {
-  const { status, text, body } = await asked;
-  if (status >= 300) throw new Error(`answered ${status}: ${text}`);
-  return body;
-};
+const well = async (asked: Promise<Answer>): Promise<Answer["body"]> => (await sure(asked)).body;
 
 type Tenant = Scene & { admin: Client };
 async function tenant(): Promise<Tenant> {
@@ -120,7 +117,6 @@ const drafts = {
 };
 
 type Stocked = Tenant & { product: Made; other: string };
-const kettle = { name: "Kettle", description: "A kettle of 1.7 litres", category: "electronics", serialNumber: "SN-1", extensions: {} };
 const products = {
   make: async (): Promise<Stocked> => {
     const scene = await tenant();
@@ -132,7 +128,7 @@ const products = {
     "a product gets another GTIN": ({ admin, product, other }) => admin.patch(`/products/${product.id}`, { gtin: other }),
     "it is renamed at its first version": ({ admin, product }) =>
       admin.patch(`/products/${product.id}`, { name: "Another" }, { "if-match": '"1"' }),
-    "another product takes that GTIN": ({ admin, other }) => admin.post("/products", { ...kettle, gtin: other }),
+    "another product takes that GTIN": ({ admin, other }) => admin.post("/products", productOf({ gtin: other })),
     "it is validated": ({ admin, product }) => admin.post(`/products/${product.id}/lifecycle/transition`, { stage: "validated" }),
     "it is voided": ({ admin, product }) => admin.post(`/products/${product.id}/void`, { reason: "x" }),
     "it is deleted": ({ admin, product }) => admin.delete(`/products/${product.id}`),
