@@ -12,10 +12,8 @@ export const eventsOf = ({ epcisBody: { eventList, event, queryResults } }: Json
   eventList ?? queryResults?.resultsBody.eventList ?? [event];
 
 export async function tenantOf(w: World): Promise<{ as: Client; id: string }> {
-  const made = await w.admin.post("/tenants", { name: "mill" });
-  expect([made.status, made.body.error]).toEqual([201, undefined]);
-  const { data, adminKey } = made.body;
-  return { as: w.as(adminKey.secret), id: data.id };
+  const { id, admin } = await w.tenant("mill");
+  return { as: admin, id };
 }
 export const document = (eventList: unknown[], more: Json = {}): Json => ({
   "@context": [CONTEXT],

@@ -11,8 +11,7 @@ let n = 200_000;
 
 /** A tenant with one of everything that a path can name. */
 export async function furnishing(w: World) {
-  const { data, adminKey } = (await w.admin.post("/tenants", { name: "furnished" })).body;
-  const admin = w.as(adminKey.secret);
+  const { id: tenantId, admin } = await w.tenant("furnished");
   const id = async (path: string, body: unknown, at = (answer: { id: string }) => answer.id) => at((await admin.post(path, body)).body);
   const kettle = productOf({ gtin: gtinOf((n += 1)) });
   const secret = (answer: { client_id: string; client_secret: string }) => answer;
@@ -77,7 +76,7 @@ export async function furnishing(w: World) {
   // The import's product comes when it ends, and nothing is to change beneath who looks.
   const imported = async () => expect((await admin.get(`/imports/${ids["imports"]}`)).body.status).toBe("completed");
   await vi.waitFor(imported, { timeout: 20_000, interval: 10 });
-  return { admin, tenantId: data.id as string, ids, client, readyProduct, content, shop, claimed, serial };
+  return { admin, tenantId, ids, client, readyProduct, content, shop, claimed, serial };
 }
 export type Furnished = Awaited<ReturnType<typeof furnishing>>;
 

@@ -22,21 +22,20 @@ export const answering =
 
 export async function hooked(w: World, events: EventName[], answer?: Answer) {
   const receiver = await receiving(answer);
-  const { data, adminKey } = (await w.admin.post("/tenants", { name: "hooked" })).body;
-  const admin = w.as(adminKey.secret);
+  const { id: tenantId, admin } = await w.tenant("hooked");
   const add = async (url = receiver.url, types: EventName[] = events) => (await admin.post("/webhooks", { url, events: types })).body;
   const { id, secret } = await add();
   const path = `/webhooks/${id}`;
   const deliveries = async (of = path): Promise<Delivery[]> => (await admin.get(`${of}/deliveries?limit=200`)).body.data;
   let told = 0; // deliveries to the first webhook that there have to be, now or in a moment
   const tell = async <Name extends EventName>(type: Name, given: EventData[Name]): Promise<number> => {
-    const notified = await w.store.write("emit", (tx) => emit(tx, { tenantId: data.id }, type, given));
+    const notified = await w.store.write("emit", (tx) => emit(tx, { tenantId }, type, given));
     if (notified > 0) told += 1;
     return notified;
   };
   return {
     admin,
-    tenantId: data.id as string,
+    tenantId,
     id: id as string,
     path,
     secret: secret as string,

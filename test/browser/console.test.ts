@@ -511,11 +511,10 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a webhook is shown by its address, however many were made since", async () => {
-    const { adminKey } = (await w.admin.post("/tenants", { name: "many webhooks", tier: "pro" })).body;
-    const owner = w.as(adminKey.secret);
+    const { secret, admin: owner } = await w.tenant("many webhooks", { tier: "pro" });
     const { body: first } = await owner.post("/webhooks", { url: "http://127.0.0.1:1025/first", events: ["print.failed"] });
     for (let n = 0; n < 50; n += 1) await owner.post("/webhooks", { url: `http://127.0.0.1:1025/${n}`, events: ["print.failed"] });
-    await signedIn(adminKey.secret, {}, async ({ page }) => {
+    await signedIn(secret, {}, async ({ page }) => {
       await goTo(page, `/webhooks/${first.id}`);
       expect(await page.locator("main table").first().innerText()).toContain(first.url);
     });
@@ -664,7 +663,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("a tab that was away while another one signed in as somebody else shows theirs under their name", async () => {
-    const other = (await w.admin.post("/tenants", { name: "the other works", tier: "pro" })).body.adminKey.secret;
+    const other = (await w.tenant("the other works", { tier: "pro" })).secret;
     await signedIn(lead.secret, {}, async ({ page, context }) => {
       await page.waitForSelector(".live.live");
       const isHidden = (is: boolean) =>
@@ -947,7 +946,7 @@ describe.skipIf(!executable)("the console", async () => {
   });
 
   test("two tabs at once: the one whose cookie the other has exchanged becomes that tenant's page", async () => {
-    const other = (await w.admin.post("/tenants", { name: "the works next door", tier: "pro" })).body.adminKey.secret;
+    const other = (await w.tenant("the works next door", { tier: "pro" })).secret;
     const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
     const second = await context.newPage();
     for (const one of [page, second]) await one.goto(`${w.url}/console`);

@@ -37,8 +37,7 @@ test("tenants have chains of their own", async () => {
 });
 
 test("which key became a device's, and died with it, is said with the device", async () => {
-  const { adminKey } = (await w.admin.post("/tenants", { name: "keys of devices" })).body;
-  const admin = w.as(adminKey.secret);
+  const { admin } = await w.tenant("keys of devices");
   const { id } = (await admin.post("/api-keys", { name: "line 1", scopes: ["aidc:read", "aidc:write"] })).body.data;
   const { device } = (await admin.post("/devices", { name: "line 1", api_key_id: id })).body;
   expect((await admin.delete(`/devices/${device.id}`)).status).toBe(204);
@@ -56,8 +55,7 @@ test("concurrent writers keep one chain without a gap", async () => {
 });
 
 test("rows of a class or an action are all that there are, newest first, page by page", async () => {
-  const { adminKey } = (await w.admin.post("/tenants", { name: "sorted" })).body;
-  const admin = w.as(adminKey.secret);
+  const { admin } = await w.tenant("sorted");
   for (let n = 0; n < 4; n += 1) {
     await admin.post("/api-keys", { name: `k${n}`, scopes: ["aidc:read"] });
     await admin.post("/webhooks", { url: "https://dpp.example/hook", events: ["product.created"] });

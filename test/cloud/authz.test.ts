@@ -24,7 +24,7 @@ async function token(): Promise<{ client: string; secret: string }> {
 }
 async function sandboxPastItsEnd() {
   const expiresAt = new Date(Date.now() + DAY_MS / 2).toISOString();
-  return w.as((await w.admin.post("/tenants", { name: "over", sandbox: true, expiresAt })).body.adminKey.secret as string);
+  return (await w.tenant("over", { sandbox: true, expiresAt })).admin;
 }
 async function sessionThatEnded() {
   const begun = await w.nobody.send("POST", "//console/session", { json: { key: w.adminKey }, headers: OURS });

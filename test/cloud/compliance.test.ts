@@ -265,8 +265,7 @@ test("an unknown sector is 404 with the list; an unknown or foreign product is 4
     const { status, body } = await reader.get(`/products/${good.electronics}/compliance/${sector}/full`);
     expect([status, body.error.code, body.error.details]).toEqual([404, "NOT_FOUND", { availableSectors: sectorNames }]);
   }
-  const { adminKey } = (await w.admin.post("/tenants", { name: "stranger" })).body;
-  const stranger = w.as(adminKey.secret);
+  const { admin: stranger } = await w.tenant("stranger");
   for (const path of ["/espr/full", "/espr/report", ""])
     expect((await stranger.get(`/products/${good.electronics}/compliance${path}`)).body.error.code).toBe("NOT_FOUND");
   const batch = await stranger.post("/compliance/evaluations", { productIds: [good.electronics, "nothing"], sectors: ["espr"] });

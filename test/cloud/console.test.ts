@@ -321,15 +321,14 @@ describe("the stream", () => {
 
   test("where more stations fall silent at once than it tells one by one, it says that their list is to be read again", async () => {
     const own = await world({ clock: "stopped" });
-    const { data: tenant, adminKey } = (await own.admin.post("/tenants", { name: "power cut" })).body;
-    const admin = own.as(adminKey.secret);
+    const { id: tenantId, secret, admin } = await own.tenant("power cut");
     const MANY = 2_100;
-    await manyStations(own, tenant.id, MANY, (_n, now) => ({
+    await manyStations(own, tenantId, MANY, (_n, now) => ({
       report: { status: "online" },
       lastSeenAt: now - limits.DEVICE_SILENCE_MAX_MS + 30_000,
       updatedAt: now - 3_600_000,
     }));
-    const seen = await follow(`${own.url}/console/events`, { authorization: `Bearer ${adminKey.secret}` });
+    const seen = await follow(`${own.url}/console/events`, { authorization: `Bearer ${secret}` });
     open.push(seen);
     const isToRead = ({ event, data }: Heard) => event === "changed" && (data as { topics: string[] }).topics.includes("stations");
     await seen.heard(({ event }) => event === "summary"); // it has looked at the stations
@@ -527,8 +526,7 @@ describe("the summary", () => {
 });
 
 test("imports are listed, newest first, without the faults of their rows", async () => {
-  const { adminKey } = (await w.admin.post("/tenants", { name: "importer" })).body;
-  const admin = w.as(adminKey.secret);
+  const { admin } = await w.tenant("importer");
   const csv = { body: "name,description,gtin,serialNumber\nPot,short,1,1\n", headers: { "content-type": "text/csv" } };
   const ids = [];
   for (let i = 0; i < 2; i += 1) ids.push((await admin.send("POST", "/imports?category=electronics", csv)).body.data.id);

@@ -8,8 +8,7 @@ import { draftPassport, publish } from "../../fixtures/passports.ts";
 import { engine, world } from "../world.ts";
 
 const w = await world();
-const { data: tenant, adminKey } = (await w.admin.post("/tenants", { name: "other" })).body;
-const other = w.as(adminKey.secret);
+const { id: otherId, admin: other } = await w.tenant("other");
 let n = 590_000;
 
 test("a model and an item of one GTIN, published by two tenants at once: one of them wins", async () => {
@@ -68,7 +67,7 @@ test.runIf(engine === "postgres")("who claims while another's claim isn't commit
     await sleep(500); // long enough for the other to look, if it doesn't wait
   });
   await claimed.promise;
-  const second = w.store.write("item", (tx) => passports.publish(tx, by(tenant.id), item.productId));
+  const second = w.store.write("item", (tx) => passports.publish(tx, by(otherId), item.productId));
   await expect(second).rejects.toMatchObject({ code: "GTIN_CLAIMED" });
   await first;
 });

@@ -164,8 +164,7 @@ test("a cell of a megabyte is one refused row", async () => {
 });
 
 test("one file waits for one of another tenant, however many files that one has sent", async () => {
-  const tenant = async (name: string) => w.as((await w.admin.post("/tenants", { name })).body.adminKey.secret);
-  const [many, single] = [await tenant("many"), await tenant("single")];
+  const [{ admin: many }, { admin: single }] = [await w.tenant("many"), await w.tenant("single")];
   const bring = async (rows: number, by = many) => {
     const csv = [HEADER, ...Array.from({ length: rows }, () => row())].join("\n");
     const { body } = await by.send("POST", "/imports?category=electronics", { body: csv, headers: { "content-type": "text/csv" } });
@@ -268,8 +267,7 @@ test.each(catalogue.effective(Date.now()))("the import template of %s comes back
 });
 
 test("progress is seen while it runs; a restart in the middle loses and doubles no row", async () => {
-  const tenant = (await w.admin.post("/tenants", { name: "importer" })).body;
-  const shop = w.as(tenant.adminKey.secret);
+  const { admin: shop } = await w.tenant("importer");
   const rows = Array.from({ length: 6_000 }, () => row());
   const taken = await shop.send("POST", "/imports?category=electronics", {
     body: [HEADER, ...rows].join("\n"),
@@ -342,8 +340,8 @@ test("a file that was worked off goes a few slices at a time, and what a node le
 
 test("another tenant's import isn't there", async () => {
   const taken = await send(`${HEADER}\n${row()}\n`);
-  const other = (await w.admin.post("/tenants", { name: "nosy" })).body;
-  expect((await w.as(other.adminKey.secret).get(`/imports/${taken.body.data.id}`)).status).toBe(404);
+  const { admin: other } = await w.tenant("nosy");
+  expect((await other.get(`/imports/${taken.body.data.id}`)).status).toBe(404);
 });
 
 test("large rows are taken a few at a time, so that nobody waits for a hundred of them", async () => {

@@ -119,8 +119,7 @@ test("a tenant sets what is its own and nothing else", async () => {
 });
 
 test("reaching for a scope that one doesn't hold is audited, although the refusal undid all else; once, with a key too", async () => {
-  const { adminKey } = (await w.admin.post("/tenants", { name: "climber" })).body;
-  const climber = w.as(adminKey.secret);
+  const { admin: climber } = await w.tenant("climber");
   const reach = (headers: Record<string, string>) => climber.post("/api-keys", { name: "x", scopes: ["platform:admin"] }, headers);
   expect((await reach({ "x-correlation-id": "esc-1" })).status).toBe(403);
   const key = { "x-correlation-id": "esc-2", "idempotency-key": "esc" };

@@ -150,7 +150,7 @@ test("a draft that is edited while it is being anchored isn't validated by what 
 
 test("what can't be validated is refused before the anchor hears of it; so is another tenant's", async () => {
   const { id } = await publishedPassport(w.admin, kettle());
-  const other = w.as((await w.admin.post("/tenants", { name: "stranger" })).body.adminKey.secret);
+  const other = (await w.tenant("stranger")).admin;
   const heard = anchor.heard.length;
   expect(refusal(await other.post(`/passports/${id}/validations`))).toEqual([404, "NOT_FOUND"]);
   await w.admin.post(`/passports/${id}/archive`);

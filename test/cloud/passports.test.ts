@@ -434,7 +434,7 @@ test("publishing tells of itself in the product's events; another tenant can't p
   await publish(productId);
   const { data } = (await w.admin.get(`/products/${productId}/events`)).body;
   expect(data.at(-1)).toMatchObject({ type: "product.published", data: { passportVersion: 1 } });
-  const other = w.as((await w.admin.post("/tenants", { name: "copycat" })).body.adminKey.secret);
+  const other = (await w.tenant("copycat")).admin;
   const { gtin } = (await w.admin.get(`/products/${productId}`)).body;
   const copy = await generated(other, { gtin, granularity: "item" });
   expect(refusal(await publish(copy.productId, other))).toEqual([409, "GTIN_CLAIMED"]);

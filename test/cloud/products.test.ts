@@ -264,8 +264,7 @@ test("a batch commits its good rows and names the others by index, code and fiel
 });
 
 test("the list filters by category, status, GTIN, a part of the name in any case and script, and the time of change", async () => {
-  const tenant = (await w.admin.post("/tenants", { name: "shop" })).body;
-  const shop = w.as(tenant.adminKey.secret);
+  const { admin: shop } = await w.tenant("shop");
   const add = async (more: Record<string, unknown>) => (await shop.post("/products", kettle(more))).body;
   const cup = await add({ name: "Größe 50% ÄÖ_x", category: "textile", extensions: {} });
   const gtin = freshGtin();
@@ -301,8 +300,7 @@ test("the list filters by category, status, GTIN, a part of the name in any case
 });
 
 test("a page of large products, or of versions of one, ends before it has as many as it may, and the next one goes on", async () => {
-  const { adminKey } = (await w.admin.post("/tenants", { name: "large" })).body;
-  const own = w.as(adminKey.secret);
+  const { admin: own } = await w.tenant("large");
   const text = "墨".repeat(300);
   const hazardousSubstances = Array.from({ length: 200 }, () => ({ name: text, location: text }));
   const extensions = { hazardousSubstances, certifications: Array(200).fill("墨".repeat(500)) };

@@ -8,8 +8,7 @@ import { world } from "../world.ts";
 
 test("a sandbox may do twelve at once, is then told when to come back, and nobody else feels it", async () => {
   const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
-  const { adminKey } = (await w.admin.post("/tenants", { name: "s", sandbox: true })).body;
-  const sandbox = w.as(adminKey.secret);
+  const { admin: sandbox } = await w.tenant("s", { sandbox: true });
   const began = performance.now();
   const answers = await Promise.all(Array.from({ length: 60 }, () => sandbox.get("/tenant")));
   const refused = answers.filter(({ status }) => status === 429);
@@ -45,8 +44,7 @@ test("who is refused while the next token is on its way in is told to wait all t
 
 test("a key that becomes a device's has a device's budget from then on, whatever nodes have booked of it before", async () => {
   const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
-  const { adminKey } = (await w.admin.post("/tenants", { name: "sandbox", sandbox: true })).body;
-  const admin = w.as(adminKey.secret);
+  const { admin } = await w.tenant("sandbox", { sandbox: true });
   const { id, secret } = (await admin.post("/api-keys", { name: "line 1", scopes: ["aidc:read", "aidc:write"] })).body.data;
   const key = w.as(secret);
   const askAll = async (count: number) =>
@@ -107,8 +105,7 @@ test("a caller whom the proxy names with a port is the same from each of its por
 
 test("a clock that is set back by an hour refuses nobody for that hour", async () => {
   const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
-  const { adminKey } = (await w.admin.post("/tenants", { name: "s", tier: "pro" })).body;
-  const caller = w.as(adminKey.secret);
+  const { admin: caller } = await w.tenant("s", { tier: "pro" });
   const settled = () => new Promise((resolve) => setTimeout(resolve, 2 * limits.RATE_SHARE_MS)); // nodes have booked what was taken
   expect((await caller.get("/tenant")).status).toBe(200);
   await settled();

@@ -169,7 +169,7 @@ test("a credential is found by its id, by the id written in it and by its passpo
   expect(shown).toMatchObject({ id: credentialId, passportId: id, version: 1, current: true, revokedAt: null, credential });
   const written = encodeURIComponent(String(partsOf(credential).payload["id"]));
   for (const name of [id, written]) expect((await w.admin.get(`/credentials/${name}`)).body).toEqual(shown);
-  const other = w.as((await w.admin.post("/tenants", { name: "stranger" })).body.adminKey.secret);
+  const other = (await w.tenant("stranger")).admin;
   for (const name of [id, written, credentialId]) expect(refusal(await other.get(`/credentials/${name}`))).toEqual([404, "NOT_FOUND"]);
   expect(refusal(await other.post(`/credentials/${credentialId}/revoke`))).toEqual([404, "NOT_FOUND"]);
 });

@@ -15,10 +15,7 @@ const w = await world({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" }, clock: "
 let n = 700_000;
 const kettle = () => productOf({ gtin: gtinOf((n += 1)) });
 const receiver = await receiving();
-const tenant = async () => {
-  const made = (await w.admin.post("/tenants", { name: `t${(n += 1)}` })).body;
-  return w.as(made.adminKey.secret);
-};
+const tenant = async () => (await w.tenant(`t${(n += 1)}`)).admin;
 
 test("a webhook is made with a secret that is shown once", async () => {
   const admin = await tenant();
@@ -231,12 +228,11 @@ test("the OpenAPI document has every event under webhooks, with the schema that 
 });
 
 test("a tenant has at most a thousand webhooks", async () => {
-  const { data, adminKey } = (await w.admin.post("/tenants", { name: "many" })).body;
-  const admin = w.as(adminKey.secret);
+  const { id: tenantId, admin } = await w.tenant("many");
   const { id } = (await admin.post("/webhooks", { url: receiver.url, events: ["print.failed"] })).body;
   await w.store.write("many", async ({ db }) => {
     const row = (await db.select().from(table)).find((one) => one.id === id);
-    for (let i = 1; i < limits.WEBHOOKS_MAX_ITEMS; i += 1) await db.insert(table).values({ ...row!, tenantId: data.id, id: `w${i}` });
+    for (let i = 1; i < limits.WEBHOOKS_MAX_ITEMS; i += 1) await db.insert(table).values({ ...row!, tenantId, id: `w${i}` });
   });
   const { status, body } = await admin.post("/webhooks", { url: receiver.url, events: ["print.failed"] });
   expect([status, body.error.code]).toEqual([409, "WEBHOOKS_EXHAUSTED"]);
