@@ -2,7 +2,7 @@
 import { and, asc, eq, gt, inArray, ne, or, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { prepared } from "../store/prepared.ts";
-import { claims, claimTurns, products, serials } from "../store/schema.ts";
+import { claims, claimTurns, type products, serials } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
 
 const OWNERS_MAX = 10; // tenants that publish parts of one GTIN; more is nobody's honest trade
