@@ -10,7 +10,8 @@ export const inFull = <T>(full: T, brief: T): T => (BRIEF ? brief : full);
 const ROUNDS = inFull(5, 1);
 const ROUND_MS = inFull(1_000, 100);
 const WARM_MS = inFull(3_000, 50);
-export const percentile = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0;
+/** Of nothing measured it is no number, which meets no target. */
+export const percentile = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? NaN;
 export const median = (values: number[]) => percentile(values, 0.5);
 
 /** Rates a second of each contestant, and the median of the first's over the second's, round by round. */
