@@ -203,7 +203,8 @@ async function shutDoor(app: FastifyInstance, connections: Connections, log: Log
 
 function urlOf(app: FastifyInstance, host: string): string {
   const address = app.server.address();
-  return new URL(urlAt(host, typeof address === "object" && address ? address.port : 0)).origin; // as everybody writes it, whose links are compared with ours
+  const at = urlAt(host, typeof address === "object" && address ? address.port : 0);
+  return URL.canParse(at) ? new URL(at).origin : at; // as everybody writes it, whose links are compared with ours, where there is a URL of it
 }
 
 /** Its packages are loaded where somebody collects traces, and nowhere else. */

@@ -401,6 +401,14 @@ test.each([
   expect(world.url).toMatch(origin);
 });
 
+test.runIf(process.platform === "linux")(
+  "a cloud that listens at an address that no URL has starts, where its public URL is told",
+  async () => {
+    const { url } = await node(undefined, { IMPRIMATUR_HOST: "::1%lo" });
+    expect(url).toMatch(/^http:\/\/\[::1%lo\]:\d+$/);
+  },
+);
+
 test.each([
   [true, "a node on PostgreSQL", true, "127.0.0.1"],
   [true, "a cloud that listens everywhere", false, "0.0.0.0"],
