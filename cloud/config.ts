@@ -268,7 +268,7 @@ function jsonSettings(text: string): Given {
   const twice = nameTwice(text, values);
   if (twice !== undefined) throw new Error(`it sets ${twice} a second time: leave one`);
   for (const [name, value] of Object.entries(values)) {
-    if (!(name in settings) && !name.startsWith("IMPRIMATUR_")) throw new Error(`${name} isn't of the form IMPRIMATUR_NAME`);
+    if (!Object.hasOwn(settings, name) && !name.startsWith("IMPRIMATUR_")) throw new Error(`${name} isn't of the form IMPRIMATUR_NAME`);
     if (typeof value !== "string" && typeof value !== "number") throw new Error(`${name} isn't set to a text or a number`);
   }
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));

@@ -231,6 +231,7 @@ test.each([
   ['{ "IMPRIMATUR_BOOTSTRAP_KEY": "correct-horse-battery-staple" ', "it begins with { and isn't JSON"],
   ['{ "IMPRIMATUR_PORT": 1, "IMPRIMATUR_PORT": 2 }', "it sets IMPRIMATUR_PORT a second time"],
   ['{ "port": 1 }', "port isn't of the form IMPRIMATUR_NAME"],
+  ['{ "constructor": "x" }', "constructor isn't of the form IMPRIMATUR_NAME"],
   ['{ "IMPRIMATUR_PROT": 1 }', "IMPRIMATUR_PROT isn't a setting; did you mean IMPRIMATUR_PORT?"],
   ['{ "IMPRIMATUR_RATE_LIMIT": false }', "IMPRIMATUR_RATE_LIMIT isn't set to a text or a number"],
   ['{ "IMPRIMATUR_PORT": "x" }', "IMPRIMATUR_PORT: must be a port"],
