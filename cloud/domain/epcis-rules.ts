@@ -218,7 +218,7 @@ function collectLong(value: unknown, path: (string | number)[], found: LongNumbe
       found.push({ field: path.join(".").slice(0, limits.FAULT_FIELD_MAX_LENGTH), number: value });
     return;
   }
-  if (typeof value !== "object" || value === null) return;
+  if (typeof value !== "object" || value === null || path.length > limits.JSON_MAX_DEPTH) return; // deeper ones may stand behind all faults that are told
   for (const name of Array.isArray(value) ? value.keys() : Object.keys(value)) {
     const inner = (value as Record<string | number, unknown>)[name];
     if (typeof inner === "string" || Number.isSafeInteger(inner)) continue; // what a list may hold by the million

@@ -477,6 +477,17 @@ test("whole numbers of more digits than a number keeps are refused in extensions
   expect([one["success"], await ask(as, {})]).toEqual([false, [expect.objectContaining({ bizStep: "holding" })]]);
 });
 
+test("an event that has as many faults as are told, and behind them what is nested without end, is refused as others are", async () => {
+  const { as } = await tenant();
+  const wrong = Array.from({ length: limits.FAULTS_MAX_ITEMS }, () => "1e400").join();
+  const deep = "[".repeat(100_000) + "]".repeat(100_000);
+  const body = JSON.stringify(document([observed({ "@context": { ex: "https://ex.example/" }, "ex:a": "#", "ex:b": "##" })]))
+    .replace('"#"', `[${wrong}]`)
+    .replace('"##"', deep);
+  const answer = await as.send("POST", "/epcis/capture", { body, headers: { "content-type": "application/json" } });
+  expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:ValidationException"]);
+});
+
 test("numbers that are told as they were sent are taken, however long; so are measurements, for which the standard has no text", async () => {
   const { as } = await tenant();
   const kept = [9_007_199_254_740_991, 1e16, 1.5e19, 1.2345678901234567e19, 1e21, 6.02e23, 0.1, 12_345_678_901_234.5];
