@@ -5,13 +5,12 @@ import { Refusal } from "#shared/errors.ts";
 import type { Credential, CredentialCheck, CredentialListed, CredentialVerdict } from "#shared/wire/trust.ts";
 import type { Signing } from "../keys.ts";
 import { issuedCredentials, passports, passportVersions } from "../store/schema.ts";
-import { overtaken, type Store, type Tx } from "../store/store.ts";
+import { overtaken, type Tx } from "../store/store.ts";
 import { didOf, isRevoked, LIST_BITS, listUrl, revoke } from "./issued-credentials.ts";
 import { found } from "./found.ts";
 import { instant } from "./instant.ts";
-import { type PageQuery, pageOf, pageReply } from "./page.ts";
+import { newestOf, type PageQuery } from "./page.ts";
 import { currentOf } from "./passports.ts";
-import { lookedThrough } from "./stretches.ts";
 
 type Issued = typeof issuedCredentials.$inferSelect;
 type Found = { issued: Issued; kept: typeof passportVersions.$inferSelect | null };
@@ -55,12 +54,8 @@ const toWire = ({ issued, kept }: Found): Credential => ({
   credential: kept?.credential ?? null,
 });
 
-export async function list(store: Store, tenantId: string, query: PageQuery) {
-  const fits = eq(issuedCredentials.tenantId, tenantId); // no index begins with it: they are found by their own ids
-  const of = { table: issuedCredentials, key: issuedCredentials.id, whole: undefined, fits };
-  const { rows, limit } = await lookedThrough(store, "credentials", pageOf(query), of);
-  return pageReply(rows, limit, ({ id }) => id, toListed);
-}
+export const list = (tx: Tx, tenantId: string, query: PageQuery) =>
+  newestOf(tx, query, { table: issuedCredentials, where: eq(issuedCredentials.tenantId, tenantId), toWire: toListed });
 
 export const get = async (tx: Tx, tenantId: string, id: string): Promise<Credential> => toWire(await find(tx, tenantId, id));
 

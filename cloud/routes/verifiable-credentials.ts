@@ -6,7 +6,7 @@ import { Credential, CredentialListed, CredentialVerdict, CredentialVerify } fro
 import * as domain from "../domain/verifiable-credentials.ts";
 import { type Route, routesUnder } from "../route.ts";
 
-const { read, serve, write } = routesUnder("verifiable credentials");
+const { read, write } = routesUnder("verifiable credentials");
 const params = closed({
   id: Type.String({ minLength: 1, maxLength: 200, description: "Its id, the id written in it (percent-encoded), or its passport's" }),
 });
@@ -35,13 +35,13 @@ export const verifiableCredentials: Route[] = [
       };
     },
   }),
-  serve({
+  read({
     path: "/credentials",
     scope: ["credential:read"],
     says: "The credentials of the tenant's passports, of all their versions, newest first; each by itself is shown with what was signed",
     query: closed(PageQuery),
     replies: { 200: listOf(CredentialListed) },
-    run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller.tenantId, query) }),
+    run: async ({ tx, caller, query }) => ({ status: 200, body: await domain.list(tx, caller.tenantId, query) }),
   }),
   read({
     path: "/credentials/{id}",

@@ -128,6 +128,13 @@ test("a credential's version is found by its key", async () => {
   expect(long(steps)).toEqual([]);
 });
 
+test("a tenant's credentials are listed from its own, on every page", async () => {
+  for (const more of [{}, { cursor: Buffer.from(randomUUID()).toString("base64url") }]) {
+    const steps = await planOf((tx) => verifiable.list(tx, tenantId, more));
+    expect(steps).toEqual([expect.stringMatching(/^SEARCH issued_credentials USING INDEX issued_credentials_by_tenant \(tenant_id=\?/)]);
+  }
+});
+
 test("who publishes beside another tenant's things is held against them by labels of one's own, once, however many there are", async () => {
   const gtin = "04006381333900";
   const mine = (n: number) => ({
