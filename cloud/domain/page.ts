@@ -47,10 +47,10 @@ export function fitting(rows: readonly { bytes: number }[], limit: number, room:
 }
 
 type Listed = SQLiteTable & { id: SQLiteColumn };
-type Which<Table extends Listed, Wire> = { table: Table; where: SQL | undefined; toWire(row: Table["$inferSelect"]): Wire };
+type Which<Table extends Listed, Wire> = { table: Table; where: SQL | undefined; toWire(row: Table["$inferSelect"]): Wire; shape?: RegExp };
 /** A page of a table's rows, newest first: ids sort as they were made. */
-export async function newestOf<Table extends Listed, Wire>(tx: Tx, query: PageQuery, { table, where, toWire }: Which<Table, Wire>) {
-  const { limit, most, after } = pageOf(query);
+export async function newestOf<Table extends Listed, Wire>(tx: Tx, query: PageQuery, { table, where, toWire, shape }: Which<Table, Wire>) {
+  const { limit, most, after } = pageOf(query, shape);
   const { id } = table;
   const rest = and(where, after === undefined ? undefined : lt(id, after));
   const rows: Table["$inferSelect"][] = await tx.db.select().from<SQLiteTable>(table).where(rest).orderBy(desc(id)).limit(most); // oxfmt-ignore

@@ -54,8 +54,10 @@ const toWire = ({ issued, kept }: Found): Credential => ({
   credential: kept?.credential ?? null,
 });
 
+/** An early version named a credential by its passport's id and the version. */
+const shape = /^[0-9a-f-]{36}(\.\d{1,9})?$/;
 export const list = (tx: Tx, tenantId: string, query: PageQuery) =>
-  newestOf(tx, query, { table: issuedCredentials, where: eq(issuedCredentials.tenantId, tenantId), toWire: toListed });
+  newestOf(tx, query, { table: issuedCredentials, where: eq(issuedCredentials.tenantId, tenantId), toWire: toListed, shape });
 
 export const get = async (tx: Tx, tenantId: string, id: string): Promise<Credential> => toWire(await find(tx, tenantId, id));
 

@@ -6,6 +6,7 @@ import { statusList } from "../../cloud/domain/issued-credentials.ts";
 import { openKeys } from "../../cloud/keys.ts";
 import { openSeal } from "../../cloud/seal.ts";
 import { sql } from "../../cloud/store/drizzle.ts";
+import { issuedCredentials } from "../../cloud/store/schema.ts";
 import type { Tx } from "../../cloud/store/store.ts";
 import { refusal } from "../../fixtures/client.ts";
 import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../../fixtures/forge.ts";
@@ -73,6 +74,19 @@ test("a tenant's credentials are listed, newest first, a page at a time and nobo
   const scopes = ["credential:write", "credential:verify"];
   const verifier = w.as((await admin.post("/api-keys", { name: "verifier", scopes })).body.data.secret);
   expect(refusal(await verifier.get("/credentials"))).toEqual([403, "API_SCOPE_DENIED"]);
+});
+
+test("credentials that an early version named by their passports are listed page by page as well", async () => {
+  const { id: tenantId, admin } = await w.tenant("early");
+  const ids = [1, 2, 3].map((version) => `01900000-0000-7000-8000-000000000001.${version}`);
+  await w.store.write("as an early version", ({ db }) =>
+    db.insert(issuedCredentials).values(
+      ids.map((id, n) => ({ id, tenantId, passportId: "p", version: n + 1, statusIndex: 3_000_000 + n, issuedAt: 1, revokedAt: null })), // oxfmt-ignore
+    ),
+  );
+  const pages = [(await admin.get("/credentials?limit=1")).body];
+  while (pages.at(-1).nextCursor !== null) pages.push((await admin.get(`/credentials?limit=1&cursor=${pages.at(-1).nextCursor}`)).body);
+  expect(pages.map(({ data }) => data[0].id)).toEqual(ids.toReversed());
 });
 
 test("the credential of the longest content that a passport takes can be judged, too", async () => {
