@@ -134,7 +134,10 @@ export const limitTable = {
   WEBHOOK_HEAD_MAX_LENGTH: [1_024, "Characters of an answer that a delivery shows"],
   WEBHOOK_SECRET_OVERLAP_MS: [24 * 3_600_000, "How long a rotated secret still signs beside the new one"],
   WEBHOOK_REPLAY_WINDOW_MS: [5 * 60_000, "Age of a timestamp beyond which a receiver refuses"],
-  WEBHOOK_FAILING_MAX_MS: [5 * 24 * 3_600_000, "A webhook of which no try succeeds for so long is disabled when a delivery ends in vain"],
+  WEBHOOK_FAILING_MAX_MS: [
+    5 * 24 * 3_600_000,
+    "A webhook of which no try succeeds for so long is disabled when a delivery ends in vain, or had waited as long for its first try",
+  ],
   WEBHOOK_IN_FLIGHT_MAX: [8, "Tries to one webhook at a time; one while few wait, so that they arrive in order"],
   WEBHOOK_ATTEMPTS_SHOWN_MAX: [50, "Tries that a delivery shows, the last ones"],
   WEBHOOK_KEEP_MS: [

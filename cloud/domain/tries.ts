@@ -144,9 +144,15 @@ export async function settle(tx: Tx, { made: { delivery, at: begunAt }, outcome 
   await nowFailing.run({ tenantId, webhookId, now: tx.now });
   const since = (await webhooks.peek(tenantId, webhookId))?.failingSince ?? tx.now;
   if (status === 410) await shut(tx, delivery, "gone");
-  // Of what happens rarely the failure before this one may be weeks old: one that is to be tried again shows nothing yet.
-  else if (nextAt === null && tx.now - since >= limits.WEBHOOK_FAILING_MAX_MS) await shut(tx, delivery, "failing");
+  else if (isPast(tx, since) && (nextAt === null || isLate(tx, delivery))) await shut(tx, delivery, "failing");
 }
+
+const isPast = (tx: Tx, at: number): boolean => tx.now - at >= limits.WEBHOOK_FAILING_MAX_MS;
+/**
+ * Of what happens rarely the failure before this one may be weeks old: one that is to be tried again shows nothing yet. But where a receiver hangs and much
+ * happens, first tries are ever later, and no delivery comes to the end of its own.
+ */
+const isLate = (tx: Tx, { tries, byHand, createdAt }: Delivery): boolean => tries === 0 && !byHand && isPast(tx, createdAt);
 
 /** Nobody asked for it, so the audit log says it. */
 async function shut(tx: Tx, { tenantId, webhookId, id, attempts }: Delivery, reason: DisabledReason): Promise<void> {

@@ -120,6 +120,28 @@ test("a receiver that refused one event and is away for a moment at the next, da
   expect((await h.deliveries()).map(({ status }) => status)).toEqual(["delivered", "failed"]);
 });
 
+test("a webhook whose deliveries have waited for days for their first try is disabled though each is tried again: none would come to its end", async () => {
+  const h = await hooked(w, ["print.confirmed"], answering(400, 503));
+  await h.print();
+  await h.latest(ended);
+  w.later(limits.WEBHOOK_FAILING_MAX_MS);
+  await h.print();
+  const { id } = await h.latest(tried(1));
+  const failed = (createdAt: number) =>
+    w.store.write("settle", async (tx) => {
+      const row = await tx.db.select().from(table).where(eq(table.id, id)).get();
+      if (!row) throw new Error("it isn't there");
+      const delivery = { ...row, tries: 0, createdAt: tx.now - createdAt };
+      const outcome = { status: 503, error: null, latencyMs: 1, head: null };
+      const made = { delivery, url: "", sealed: [], at: tx.now, body: "", requestId: null, traceparent: null };
+      await settle(tx, { made, outcome });
+    });
+  await failed(limits.WEBHOOK_FAILING_MAX_MS - 1);
+  expect((await h.admin.get(h.path)).body).toMatchObject({ enabled: true });
+  await failed(limits.WEBHOOK_FAILING_MAX_MS);
+  expect((await h.admin.get(h.path)).body).toMatchObject({ enabled: false, disabledReason: "failing" });
+});
+
 test("what a receiver's old address failed at doesn't count against its new one", async () => {
   const h = await hooked(w, ["print.confirmed"], answering(400));
   await h.print();
