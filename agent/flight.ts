@@ -34,7 +34,7 @@ export type Flight = { attemptId: string; submission: Submission };
 /** A label that moves comes out whatever it is told: two inches a second, and some time to spare. */
 const settleMs = ({ label }: PrinterConfig): number => Math.max(500, label.heightMm * 20);
 const UNSURE_MS = 10_000;
-/** So many labels in a row, and none before them, that the printer took and never answered for: it doesn't know the question. */
+/** So many labels, and none before them, that the printer took and never answered for: it doesn't know the question, of which nobody has tried whether it does. */
 const UNANSWERED_MAX = 2;
 const EXCHANGED = { clean: false, words: saying("exchanged") };
 /** A queue's jobs keep it beyond the agent's life. */
@@ -144,12 +144,12 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     if (mayHold > 1) become("printing", saying("prints", { job: store.must(attemptId).jobRef }));
     const known = press.capabilities() as Capabilities;
     const isMute = known.fence === "none" || (!attests(known.ceiling) && !isQueue);
-    const isInVain = (unanswered ?? 0) >= UNANSWERED_MAX && submission.epc === undefined; // tags take their time
+    const isInVain = (unanswered ?? 0) >= UNANSWERED_MAX && known.provenance["fence"] !== "probed" && submission.epc === undefined; // tags take their time
     const within = isMute ? { withinMs: patience.muteMs } : isInVain ? { withinMs: patience.inVainMs } : {};
     for (;;) {
       const completion = await at.awaitCompletion(submission, { signal, ...within });
       if (completion.outcome !== "blocked") {
-        if (!isMute && !isQueue) countAnswered(completion, submission, at);
+        if (!isMute && !isQueue) countAnswered(completion, submission);
         const after = completion.outcome === "confirmed" ? completion.evidence.after : undefined;
         if (completion.outcome === "failed") await at.flush(submission.token);
         await durable(() =>
@@ -176,9 +176,9 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   }
 
   /** A language may be spoken without its question for the end of a label: who speaks it so would keep every label waiting for as long as a real one may take. */
-  function countAnswered({ outcome }: Completion, submission: Submission, at: Printer): void {
+  function countAnswered({ outcome, unanswered: isUnanswered }: Completion, submission: Submission): void {
     if (outcome !== "unknown") unanswered = null;
-    if (unanswered === null || signal.aborted || isCut(submission) || at.isHungUp?.() !== false) return;
+    if (unanswered === null || !isUnanswered || signal.aborted || isCut(submission)) return;
     unanswered += 1;
     if (unanswered !== UNANSWERED_MAX) return;
     const words = `it has answered for none of its labels: from now on a scan or a person is waited for after ${patience.inVainMs / 1_000} s`;

@@ -140,6 +140,8 @@ export type Completion = {
   /** Labels that came out and must be destroyed before the item is tried again; null: can't be told. */
   toDestroy: number | null;
   evidence: CompletionEvidence;
+  /** Its time is over: nothing came that could be its answer, and the line is still there. */
+  unanswered?: true;
 };
 /** Clean: nothing of ours comes out any more. Whether something came out before that only the counters tell, or `untouched`: none of it had gone to the head. */
 export type Flush = { clean: boolean; waiting: number | null; words: string; counters?: Counters; untouched?: boolean };

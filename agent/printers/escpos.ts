@@ -264,7 +264,8 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         if (faults.length > 0) return done(verdict(token, "blocked", says.blocked(faults), { faults }));
         if (!signal?.aborted && !isUp()) continue;
         const isAllThereIs = fence === "none" && source.length > 0 && !isCut(submission); // where an answer was to come, its absence speaks against the label
-        return done(verdict(token, "unknown", saying("no_answer_for_label"), isAllThereIs ? { wellBy: source.join(", ") } : {}));
+        const said = verdict(token, "unknown", saying("no_answer_for_label"), isAllThereIs ? { wellBy: source.join(", ") } : {});
+        return done({ ...said, ...(talk.closed() ? {} : { unanswered: true }) });
       }
     });
   }

@@ -194,7 +194,10 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         : voids > 0
           ? saying("no_answer_moved_void", { count: labels, voids })
           : saying("no_answer_moved", { count: labels });
-    return verdict(submission, "unknown", reason, { after, voids, toDestroy: labels });
+    return {
+      ...verdict(submission, "unknown", reason, { after, voids, toDestroy: labels }),
+      ...(talk.closed() ? {} : { unanswered: true }),
+    };
   }
 
   /** The answer may come while the label is still moving: only once nothing waits does the counter tell of this label and not of one before it. */

@@ -517,9 +517,9 @@ describe.concurrent("a printer that never says anything", () => {
     expect(station.state().printers[0]?.ceiling).toBe("E");
   });
 
+  const status = "\x02030,0,0,0200,000,0,0,0,000,0,0,0\x03\r\n\x02000,0,0,0,0,2,4,0,00000000,1,000\x03\r\n\x021234,0\x03\r\n";
   test("of its labels, only how it is, keeps no more than two waiting for as long as a label may take", async (t) => {
     const shop = await printShop(w);
-    const status = "\x02030,0,0,0200,000,0,0,0,000,0,0,0\x03\r\n\x02000,0,0,0,0,2,4,0,00000000,1,000\x03\r\n\x021234,0\x03\r\n";
     const printer = await startDevice((socket) =>
       socket.on("data", (bytes: Buffer) => void (bytes.includes("~HS") && socket.write(status))),
     );
@@ -540,6 +540,38 @@ describe.concurrent("a printer that never says anything", () => {
     }
     expect(tookMs.map((ms) => ms > 3_000)).toEqual([true, true, false]);
     expect(station.lines.filter((line) => line.includes("answered for none of its labels"))).toHaveLength(1);
+  });
+
+  test("of two labels because its line dropped behind them has its time for the third", async (t) => {
+    const shop = await printShop(w);
+    let printed = 0;
+    const printer = await startDevice((socket) => {
+      let heard = "";
+      socket.on("data", (bytes: Buffer) => {
+        heard += bytes.toString("latin1");
+        if (bytes.includes("~HS")) socket.write(status);
+        const [format, token = ""] = /\[([0-9A-F]{8})F:,\][^]*\^XZ/.exec(heard) ?? [];
+        if (format === undefined) return;
+        heard = "";
+        if ((printed += 1) <= 2) socket.resetAndDestroy();
+        else setTimeout(() => socket.write(`[${token}F:${token}]`), 1_000);
+      });
+    });
+    t.onTestFinished(printer.end);
+    const timing = { ...HASTY, answerMs: 100, completionMs: 4_000 };
+    const patience = { idleMs: 500, inVainMs: 100, retryMs: [50] };
+    const station = await running(t, w.url, shop, { eyes: "hand", port: () => printer.url }, { timing, patience });
+    const asks: unknown[] = [];
+    for (let n = 0; n < 3; n += 1) {
+      const { job_ref: ref, digital_link: text } = await shop.issue();
+      await until(() => asked(station, ref) === "unknown_outcome" || jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+      asks.push(asked(station, ref));
+      if (asked(station, ref) !== null) await say(station, ref, "good");
+      await ask(station, "POST", "/api/scan", { text });
+      await sealed(shop, ref);
+    }
+    expect(asks).toEqual(["unknown_outcome", "unknown_outcome", null]);
+    expect(station.lines.join("\n")).not.toContain("answered for none of its labels");
   });
 
   test("but answered before is sent nothing: another program may hold it; it goes on by itself when it answers again", async (t) => {
