@@ -1,8 +1,11 @@
 // A label that can't come out is taken out of its printer. That it never came out is told only where the printer, its queue or a person can know it.
+import type { Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { asks } from "../../agent/attempt.ts";
 import { openBuffer } from "../../agent/buffer.ts";
 import { systemClock } from "../../agent/clock.ts";
+import { startDevice } from "../../fixtures/device.ts";
 import type { FloorOptions } from "../../fixtures/floor.ts";
 import type { FaultName } from "../../fixtures/printers/machine.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
@@ -579,4 +582,30 @@ test("a long label that a person said isn't there is asked about again where it 
   await isAskedIn(station, ref, LOOK);
   expect(station.floor.machine?.labels).toHaveLength(1);
   expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
+});
+
+test("the line over which a label left is dropped once a person said that it isn't there: nothing of it may come out of the network later", async (t) => {
+  const shop = await printShop(w);
+  const lines: { socket: Socket; heard: string }[] = [];
+  const printer = await startDevice((socket) => {
+    const line = { socket, heard: "" };
+    lines.push(line);
+    socket.on("data", (bytes: Buffer) => {
+      line.heard += bytes.toString("latin1");
+      if (line.heard.includes("\u001dv0")) socket.pause(); // its paper ends in the label
+    });
+  });
+  t.onTestFinished(printer.end);
+  const station = await running(t, w.url, shop, { language: "escpos", eyes: "hand", port: () => printer.url }, IMPATIENT);
+  const { job_ref: ref } = await issued(shop);
+  await isAsked(station, ref, "attest");
+  const line = lines.find(({ heard }) => heard.includes("\u001dv0"));
+  let fault: unknown;
+  line?.socket.on("error", (error) => (fault = error));
+  const isDropped = () => (line?.socket.write("?"), fault !== undefined);
+  await sleep(6_000); // it had its time to say goodbye
+  expect(isDropped()).toBe(false);
+  expect((await say(station, ref, "not_printed")).status).toBe(200);
+  await isAskedIn(station, ref, AGAIN);
+  await expect.poll(isDropped, { timeout: 5_000 }).toBe(true);
 });
