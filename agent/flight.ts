@@ -14,6 +14,7 @@ import {
   type Encoded,
   isCut,
   isOther,
+  movesMsFor,
   NO_COUNTERS,
   type Printer,
   type Submission,
@@ -31,8 +32,8 @@ export type FlightFloor = PressFloor & {
   holds(attempt: Attempt): Promise<Lease>;
 };
 export type Flight = { attemptId: string; submission: Submission };
-/** A label that moves comes out whatever it is told: two inches a second, and some time to spare. */
-const settleMs = ({ label }: PrinterConfig): number => Math.max(500, label.heightMm * 20);
+/** Before the counter tells of what moved. */
+const settleMs = ({ label }: PrinterConfig): number => Math.max(500, movesMsFor(label.heightMm));
 const UNSURE_MS = 10_000;
 /** So many labels, and none before them, that the printer took and never answered for: it doesn't know the question, of which nobody has tried whether it does. */
 const UNANSWERED_MAX = 2;

@@ -47,8 +47,9 @@ export type Timing = {
 };
 const TIMING: Timing = { answerMs: 1_000, pollMs: 500, completionMs: 30_000, settleMs: 5_000, stallMs: 10_000 };
 const SLOWEST_MS_PER_MM = 40; // an inch a second
-/** A long label moves on for seconds when its answer has left. */
-export const settleMsFor = (heightMm: number): number => TIMING.settleMs + heightMm * SLOWEST_MS_PER_MM;
+/** A long label moves on for seconds when its answer has left, or when the printer is told to drop it. */
+export const movesMsFor = (heightMm: number): number => heightMm * SLOWEST_MS_PER_MM;
+export const settleMsFor = (heightMm: number): number => TIMING.settleMs + movesMsFor(heightMm);
 export const timingOf = ({ timing }: Profile): Timing => ({ ...TIMING, ...timing });
 
 export type FaultName =

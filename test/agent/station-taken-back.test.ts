@@ -568,21 +568,24 @@ describe.concurrent("a printer that was renamed in the settings", () => {
   });
 });
 
-test("a long label that a person said isn't there is asked about again where it was on its way out as the printer was told to drop it", async (t) => {
-  const shop = await printShop(w);
-  const printer = { scale: 1, speed: 4, heightMm: 150 };
-  const config = { label: { widthMm: 50, heightMm: 150 } };
-  const options = { ...IMPATIENT, timing: { ...HASTY, completionMs: 200 } };
-  const station = await running(t, w.url, shop, { eyes: "hand", printer, config }, options);
-  await until(() => station.state().printers[0]?.status === "ready");
-  station.floor.machine?.fault("fence-never");
-  const { job_ref: ref } = await issued(shop);
-  await isAsked(station, ref, "unknown_outcome");
-  expect((await say(station, ref, "not_printed")).status).toBe(200);
-  await isAskedIn(station, ref, LOOK);
-  expect(station.floor.machine?.labels).toHaveLength(1);
-  expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
-});
+test.for([4, 1])(
+  "a long label that a person said isn't there is asked about again where it was on its way out as the printer was told to drop it, at %i inches a second",
+  async (speed, t) => {
+    const shop = await printShop(w);
+    const printer = { scale: 1, speed, heightMm: 150 };
+    const config = { label: { widthMm: 50, heightMm: 150 } };
+    const options = { ...IMPATIENT, timing: { ...HASTY, completionMs: 200 } };
+    const station = await running(t, w.url, shop, { eyes: "hand", printer, config }, options);
+    await until(() => station.state().printers[0]?.status === "ready");
+    station.floor.machine?.fault("fence-never");
+    const { job_ref: ref } = await issued(shop);
+    await isAsked(station, ref, "unknown_outcome");
+    expect((await say(station, ref, "not_printed")).status).toBe(200);
+    await isAskedIn(station, ref, LOOK);
+    expect(station.floor.machine?.labels).toHaveLength(1);
+    expect(await inCloud(shop, ref)).toMatchObject({ state: "SPOOL_SUBMITTED", attempt: 1 });
+  },
+);
 
 test("the line over which a label left is dropped once a person said that it isn't there: nothing of it may come out of the network later", async (t) => {
   const shop = await printShop(w);
