@@ -98,7 +98,9 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
       const isHad = uplink.stopped() === null;
       // That an envelope is over the cloud says: a clock that was set right by days would end them all.
       if (isHad && remains(now) > LEASE_MARGIN && now.envelopeUntil > clock.now() && !isNamed(now)) return "alive";
-      const said = await beat(now);
+      const first = await beat(now);
+      const beaten = store.attempt(now.attemptId);
+      const said = first === "alive" && beaten && isNamed(beaten) ? await beat(beaten) : first; // named while it was asked
       return said === "stumbled" ? "unknown" : said;
     },
     end,

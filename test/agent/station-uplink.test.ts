@@ -904,6 +904,30 @@ test("a job that is cancelled while the answer to its claim is on a slow line is
   expect(station.state().ledger.counts).toEqual({ printed: 1 });
 });
 
+test("a job that is cancelled while the answer to its heartbeat is on a slow line isn't printed", async (t) => {
+  const { shop, net, station: first } = await behind(t, { eyes: "hand" });
+  const [before, { job_ref: ref }] = [await shop.issue({ priority: 2 }), await shop.issue({ priority: 1 })];
+  const isPrinted = async () => (await stateInCloud(shop, before.job_ref)) === "PRINTED_ATTESTED";
+  await until(async () => jobAt(first, ref) !== undefined && first.state().buffer_depth === 0 && (await isPrinted()));
+  await first.end();
+  const late = Promise.withResolvers<void>();
+  let beats = 0; // one of the rounds of its leases, one of its lane
+  net.alter(async ({ path }, answer) => {
+    if (path.endsWith(`${ref}/heartbeat`)) await ((beats += 1) > 2 ? sleep(2_000) : late.promise);
+    return answer;
+  });
+  const station = await stationOn(t, first.floor); // it believes in no lease of the run before
+  await until(() => station.lines.some((line) => line.includes('"event":"wake-up"')));
+  await ask(station, "POST", "/api/scan", { text: before.digital_link });
+  await until(() => beats === 2);
+  expect((await shop.admin.post(`/aidc/jobs/${ref}/cancel`, {})).status).toBe(200);
+  await sleep(500); // the hint is there by then
+  late.resolve();
+  const next = await shop.issue();
+  await until(() => jobAt(station, next.job_ref)?.state === "PRINTED_ATTESTED");
+  expect(await station.floor.links()).toEqual([before.digital_link, next.digital_link]);
+});
+
 test("a picture over which the cloud stumbles each time holds up no other", async (t) => {
   const shop = await printShop(w);
   const net = await netTo(t, w);
