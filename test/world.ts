@@ -13,6 +13,7 @@ export async function freshDatabase(on: typeof engine = engine): Promise<string 
   const url = inject("postgresUrl");
   const name = `t_${randomUUID().replaceAll("-", "")}`;
   await onServer(url, `CREATE DATABASE ${name}`);
+  endsWithFile(() => onServer(url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`).catch(() => {})); // it lies in memory; one that is still held goes with the server
   return url.replace(/postgres$/, name);
 }
 

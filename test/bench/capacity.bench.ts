@@ -4,7 +4,7 @@ import { Client } from "pg";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { type Cost, needOf } from "./factories.ts";
 import { leanClient, well } from "./lean-client.ts";
-import { callers, cpuMs, inFull, type Line, median, statOf, TICK_MS } from "./measure.ts";
+import { BRIEF, callers, cpuMs, inFull, type Line, median, statOf, TICK_MS } from "./measure.ts";
 import { printCloud } from "./print-cloud.ts";
 
 const ROUNDS = inFull(3, 1);
@@ -66,7 +66,7 @@ async function labelsIn(ms: number, count: number, act: () => Promise<number>): 
 const NAMES = ["nodeCpuMs", "databaseCpuMs", "walBytes", "storedBytes", "commits"] as const;
 
 export async function capacityBench(): Promise<Line[]> {
-  const server = await startPostgres();
+  const server = await startPostgres({ onDisk: !BRIEF });
   const url = await server.createDatabase("capacity");
   const cloud = await printCloud({ settings: { IMPRIMATUR_DATABASE_URL: url } });
   const meter = await meterOf(url, cloud.pid());

@@ -5,7 +5,7 @@ import { manyLabels } from "../../fixtures/many-jobs.ts";
 import { startPostgres } from "../../fixtures/postgres.ts";
 import { type Claim, goodItems } from "../../fixtures/print-shop.ts";
 import { type Call, leanClient, well } from "./lean-client.ts";
-import { callers, inFull, type Line, median, percentile } from "./measure.ts";
+import { BRIEF, callers, inFull, type Line, median, percentile } from "./measure.ts";
 import { bullmq, CALLERS, graphile, type Peer, pgBoss, rawSqlite } from "./peer-queues.ts";
 import { claimSome, issue, oneByOne, type PrintCloud, printCloud } from "./print-cloud.ts";
 import { freshFolder, startServer } from "./servers.ts";
@@ -63,7 +63,7 @@ function compared(name: string, ours: number[], theirs: number[], least: number)
 }
 
 async function againstQueues(): Promise<Line[]> {
-  const server = await startPostgres();
+  const server = await startPostgres({ onDisk: !BRIEF });
   const cloud = await printCloud();
   const onServer = await printCloud({ settings: { IMPRIMATUR_DATABASE_URL: await server.createDatabase("ours") } });
   const redis = await bullmq();
@@ -98,7 +98,7 @@ async function againstQueues(): Promise<Line[]> {
 
 /** The same in stores that hold a million sealed labels, and all that those left. */
 async function withMany(): Promise<Line[]> {
-  const server = await startPostgres();
+  const server = await startPostgres({ onDisk: !BRIEF });
   const onServer = async (name: string) => ({ IMPRIMATUR_DATABASE_URL: await server.createDatabase(name) });
   const filled = (settings: Record<string, string>) =>
     printCloud({

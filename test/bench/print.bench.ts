@@ -3,7 +3,7 @@ import { manyJobs } from "../../fixtures/many-jobs.ts";
 import { onServer, startPostgres } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { leanClient, well } from "./lean-client.ts";
-import { inFull, type Line, percentile, rate, ratioLine, residentMb } from "./measure.ts";
+import { BRIEF, inFull, type Line, percentile, rate, ratioLine, residentMb } from "./measure.ts";
 import { BATCH, inBatches, issue, oneByOne } from "./print-cloud.ts";
 import { cloudOn, freshFolder } from "./servers.ts";
 
@@ -121,7 +121,7 @@ async function exports(): Promise<Line> {
 
 /** A server that has never looked at its tables, as after an upgrade or a restore, against the same once it has. */
 async function onYoungServer(): Promise<Line> {
-  const server = await startPostgres();
+  const server = await startPostgres({ onDisk: !BRIEF });
   const url = await server.createDatabase("young");
   await onServer(url, "ALTER SYSTEM SET autovacuum = off");
   await onServer(url, "SELECT pg_reload_conf()");

@@ -73,7 +73,7 @@ async function onPostgres<T>(
   run: (postgres: { server: Postgres; url: string } | undefined) => Promise<T>,
 ): Promise<T> {
   if (engine === "sqlite") return run(undefined);
-  const server = await startPostgres();
+  const server = await startPostgres({ onDisk: true });
   try {
     return await run({ server, url: await server.createDatabase("soak") });
   } finally {
