@@ -8,11 +8,11 @@ import { BRIEF, callers, cpuMs, inFull, type Line, median, statOf, TICK_MS } fro
 import { printCloud } from "./print-cloud.ts";
 
 const ROUNDS = inFull(3, 1);
-const ROUND_MS = inFull(5_000, 500);
+const ROUND_MS = inFull(5_000, 100);
 const STATIONS = 16; // as many as there are connections: cost is looked for, not speed
 const LABELS_A_CALL = 20;
 const BATCHES_AT_ONCE = 1; // of one tenant: more wait for its rows
-const [RESTING, POLL_S] = [10_000, 2];
+const [RESTING, POLL_S] = [inFull(10_000, 200), 2];
 const FLOOR = { factories: 1_000, linesEach: 4, labelsAMinute: 20, seed: 1 };
 
 /** Processor time of a server and all its children, those that have ended among them. */

@@ -1,7 +1,7 @@
 // HTTP: an authenticated, idempotent, audited POST against a bare fastify POST of the same size, each server in a process of its own.
 import { randomUUIDv7 } from "node:crypto";
 import autocannon from "autocannon";
-import { duel, type Line, ratioLine } from "./measure.ts";
+import { duel, lasting, type Line, ratioLine } from "./measure.ts";
 import { cloudOn, KEY, startServer } from "./servers.ts";
 
 const CONNECTIONS = 64;
@@ -11,7 +11,7 @@ async function load(url: string, headers: Record<string, string>, ms: number): P
   const result = await autocannon({
     url,
     connections: CONNECTIONS,
-    duration: ms / 1000,
+    ...lasting(ms),
     requests: [
       {
         method: "POST",

@@ -8,8 +8,8 @@ export const BRIEF = process.argv.includes("--brief");
 export const inFull = <T>(full: T, brief: T): T => (BRIEF ? brief : full);
 
 const ROUNDS = inFull(5, 1);
-const ROUND_MS = inFull(1_000, 100);
-const WARM_MS = inFull(3_000, 50);
+const ROUND_MS = inFull(1_000, 50);
+const WARM_MS = inFull(3_000, 0);
 /** Of nothing measured it is no number, which meets no target. */
 export const percentile = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? NaN;
 export const median = (values: number[]) => percentile(values, 0.5);
@@ -17,7 +17,7 @@ export const median = (values: number[]) => percentile(values, 0.5);
 /** Rates a second of each contestant, and the median of the first's over the second's, round by round. */
 export async function duel(first: Contestant, second: Contestant): Promise<{ rates: [number, number]; ratio: number }> {
   const rates: [number[], number[]] = [[], []];
-  for (const { run } of [first, second]) await run(WARM_MS); // the compiler has seen it all before anything counts
+  if (WARM_MS > 0) for (const { run } of [first, second]) await run(WARM_MS); // the compiler has seen it all before anything counts
   for (let round = 0; round < ROUNDS; round += 1)
     for (const [i, { run }] of [first, second].entries()) {
       const began = performance.now();
@@ -26,6 +26,9 @@ export async function duel(first: Contestant, second: Contestant): Promise<{ rat
     }
   return { rates: [median(rates[0]), median(rates[1])], ratio: median(rates[0].map((rate, i) => rate / (rates[1][i] ?? 1))) };
 }
+
+/** For how long autocannon asks, which it takes by the second; in brief how often. */
+export const lasting = (ms: number) => inFull({ duration: ms / 1000 }, { amount: 200 });
 
 /** So many callers at once, each beginning again as soon as it is answered. */
 export async function callers(count: number, ms: number, call: () => Promise<unknown>): Promise<number> {

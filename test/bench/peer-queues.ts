@@ -10,12 +10,12 @@ import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
 import { Pool } from "pg";
 import { PgBoss } from "pg-boss";
 import { freePort } from "../../fixtures/free-port.ts";
-import { callers } from "./measure.ts";
+import { callers, inFull } from "./measure.ts";
 
 /** Labels done in about this time, beginning and ending with nothing under way: who idles must not slow the others. */
 export type Peer = { round(ms: number): Promise<number>; end(): Promise<void> };
 
-export const CALLERS = 64;
+export const CALLERS = inFull(64, 8);
 const CONNECTIONS = 16;
 const REPORTS = [1, 2, 3, 4, 5];
 const LABEL = { gtin: "09506000134352", serial: "123456789012" };

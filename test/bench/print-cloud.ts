@@ -1,9 +1,10 @@
 // A cloud with a print shop in it, and labels that live their whole life there over HTTP: what several benches measure.
 import { type Claim, goodItems, printShop, sealOf, type Shop } from "../../fixtures/print-shop.ts";
 import { type Call, leanClient, well } from "./lean-client.ts";
+import { inFull } from "./measure.ts";
 import { cloudOn, freshFolder } from "./servers.ts";
 
-export const BATCH = 100; // labels a station claims and reports at once
+export const BATCH = inFull(100, 10); // labels a station claims and reports at once
 const RESULTS_A_CALL = 500;
 const API = "/api/v2";
 
@@ -54,7 +55,7 @@ function serialsOf(shop: Shop): () => Promise<string> {
     for (;;) {
       const serial = serials.pop();
       if (serial !== undefined) return serial;
-      more ??= shop.allocate(10_000).then((made) => {
+      more ??= shop.allocate(inFull(10_000, 1_000)).then((made) => {
         serials.push(...made);
         more = undefined;
       });

@@ -7,11 +7,11 @@ import { BRIEF, inFull, type Line, percentile, rate, ratioLine, residentMb } fro
 import { BATCH, inBatches, issue, oneByOne } from "./print-cloud.ts";
 import { cloudOn, freshFolder } from "./servers.ts";
 
-const LINES = 64; // stations at once
-const ROUND_MS = inFull(5_000, 300);
-const ISSUED = inFull(40_000, 2_000);
-const FEW = 1_000;
-const MANY = inFull(1_000_000, 2_000);
+const LINES = inFull(64, 8); // stations at once
+const ROUND_MS = inFull(5_000, 50);
+const ISSUED = inFull(40_000, 400);
+const FEW = inFull(1_000, 100);
+const MANY = inFull(1_000_000, 200);
 const [CLAIM_ROUNDS, CLAIMS] = inFull([10, 300], [3, 10]); // the first two don't count
 const EXPORTED = inFull(1_000_000, 10_000);
 

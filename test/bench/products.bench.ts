@@ -6,8 +6,8 @@ import { duel, inFull, type Line, ratioLine, residentMb } from "./measure.ts";
 import { type Cloud, cloudOn, freshFolder } from "./servers.ts";
 
 const IMPORT_ROWS = inFull(100_000, 2_000);
-const FEW = 1_000;
-const MANY = inFull(1_000_000, 2_000);
+const FEW = inFull(1_000, 200);
+const MANY = inFull(1_000_000, 200);
 
 let n = 0;
 const kettle = () => ({

@@ -3,11 +3,11 @@ import autocannon from "autocannon";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { manySerials } from "../../fixtures/many-rows.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
-import { duel, inFull, type Line, ratioLine } from "./measure.ts";
+import { duel, inFull, lasting, type Line, ratioLine } from "./measure.ts";
 import { cloudOn, freshFolder, startServer } from "./servers.ts";
 
 const CONNECTIONS = 64;
-const [FEW, MANY] = [1_000, inFull(1_000_000, 2_000)];
+const [FEW, MANY] = [inFull(1_000, 200), inFull(1_000_000, 200)];
 const GTIN = gtinOf(1);
 
 /** A cloud with one published product and so many serials of it. */
@@ -22,7 +22,7 @@ async function cloudWith(count: number) {
 let turn = 0;
 async function load(url: string, count: number, ms: number): Promise<number> {
   const setupRequest = (request: autocannon.Request) => ({ ...request, path: `/01/${GTIN}/21/${(turn = (turn + 7_919) % count)}` });
-  const result = await autocannon({ url, connections: CONNECTIONS, duration: ms / 1000, requests: [{ setupRequest }] });
+  const result = await autocannon({ url, connections: CONNECTIONS, ...lasting(ms), requests: [{ setupRequest }] });
   const { "3xx": redirects, "2xx": others, non2xx, errors } = result;
   if (errors > 0 || others > 0 || non2xx > redirects)
     throw new Error(`${others + non2xx - redirects} answers weren't redirects, ${errors} failed`);
