@@ -19,7 +19,7 @@ export default defineConfig({
   root,
   test: {
     globalSetup: "test/setup.ts",
-    maxWorkers: Math.min(8, availableParallelism() + 1), // most of a test is waiting: with as many files as cores, a core stood idle for a third of the time
+    maxWorkers: Math.min(8, 2 * availableParallelism()), // half of a test is waiting: a file alone takes 0.3 of a core (soak, schedules) to 0.8 (the consoles)
     projects: [
       {
         test: {
