@@ -5,6 +5,7 @@ import { SERVICE, STATE_DIR, unitOf } from "../../agent/unit.ts";
 import { settingsFile, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { OURS, startSystemd, systemdMissing } from "../../fixtures/systemd.ts";
+import { freshFolder } from "../endings.ts";
 import { world } from "../world.ts";
 import { stateInCloud, until } from "./floor.ts";
 
@@ -16,7 +17,7 @@ test.skipIf(missing)("a station that systemd runs seals labels, before and after
   const shop = await printShop(w);
   const floor = await startFloor(w.url, shop.device.secret);
   t.onTestFinished(floor.end);
-  const file = settingsFile(floor); // root's: the service gets it as a credential
+  const file = settingsFile({ folder: freshFolder("service"), config: floor.config }); // on the disk: /dev/shm is another there. Root's: the service gets it as a credential
   const unit = unitOf(loadAgentConfig(file), file, 0).replaceAll(process.cwd(), OURS);
   const control = unit.replace("SystemCallErrorNumber", "SystemCallFilter=~connect\nSystemCallErrorNumber");
   const systemd = await startSystemd({ [SERVICE]: unit, "control.service": control });
