@@ -26,9 +26,9 @@ type Since = {
   given?: readonly GivenOut[];
 };
 export async function afterRestore(tx: Tx, { takenAt, logSize, given = [] }: Since): Promise<void> {
-  const seconds = Math.min(AGE_MAX_S, Math.max(0, Math.ceil((tx.now - Date.parse(takenAt)) / 1_000))); // a restore of the same backup before this one left out fewer
-  const places = limits.RESTORE_SKIP_SERIALS + seconds * limits.RESTORE_SKIP_SERIALS_PER_S;
-  const bits = limits.RESTORE_SKIP_CREDENTIALS + seconds * limits.RESTORE_SKIP_CREDENTIALS_PER_S;
+  const seconds = Math.min(AGE_MAX_S, Math.max(0, (tx.now - Date.parse(takenAt)) / 1_000)); // a restore of the same backup before this one left out fewer, though it be in the same second
+  const places = limits.RESTORE_SKIP_SERIALS + Math.ceil(seconds * limits.RESTORE_SKIP_SERIALS_PER_S);
+  const bits = limits.RESTORE_SKIP_CREDENTIALS + Math.ceil(seconds * limits.RESTORE_SKIP_CREDENTIALS_PER_S);
   await tx.db.update(serialCounters).set({ next: sql`${serialCounters.next} + ${places}` });
   await tx.db
     .update(counters)

@@ -424,23 +424,29 @@ test("a restore by a clock that is decades ahead leaves serials to give out", as
   expect(await home.allocate(1)).toHaveLength(1);
 });
 
-test("a restore leaves out serials and places in status lists, more of them the longer ago the backup was taken", async () => {
-  const home = await printShop(w);
-  await home.allocate(1);
-  const next = () =>
-    w.store.read("next", async ({ db }) => {
-      const [serial] = await db.select().from(serialCounters).where(eq(serialCounters.tenantId, home.tenantId));
-      const [credential] = await db.select().from(counters).where(eq(counters.name, "credential_status"));
-      return [serial?.next ?? 0, credential?.value ?? 0] as const;
-    });
-  const before = await next();
-  await w.store.write("restored", (tx) => afterRestore(tx, { takenAt: new Date(tx.now - 3_600_000).toISOString(), logSize: 0 }));
-  const after = await next();
-  expect([after[0] - before[0], after[1] - before[1]]).toEqual([
-    limits.RESTORE_SKIP_SERIALS + 3_600 * limits.RESTORE_SKIP_SERIALS_PER_S,
-    limits.RESTORE_SKIP_CREDENTIALS + 3_600 * limits.RESTORE_SKIP_CREDENTIALS_PER_S,
-  ]);
-});
+test.each([
+  ["an hour ago", 3_600],
+  ["in this very second", 0.02],
+])(
+  "a restore leaves out serials and places in status lists, more of them the longer ago the backup was taken: %s",
+  async (_when, seconds) => {
+    const home = await printShop(w);
+    await home.allocate(1);
+    const next = () =>
+      w.store.read("next", async ({ db }) => {
+        const [serial] = await db.select().from(serialCounters).where(eq(serialCounters.tenantId, home.tenantId));
+        const [credential] = await db.select().from(counters).where(eq(counters.name, "credential_status"));
+        return [serial?.next ?? 0, credential?.value ?? 0] as const;
+      });
+    const before = await next();
+    await w.store.write("restored", (tx) => afterRestore(tx, { takenAt: new Date(tx.now - seconds * 1_000).toISOString(), logSize: 0 }));
+    const after = await next();
+    expect([after[0] - before[0], after[1] - before[1]]).toEqual([
+      limits.RESTORE_SKIP_SERIALS + seconds * limits.RESTORE_SKIP_SERIALS_PER_S,
+      limits.RESTORE_SKIP_CREDENTIALS + seconds * limits.RESTORE_SKIP_CREDENTIALS_PER_S,
+    ]);
+  },
+);
 
 test("after a restore every serial of a tenant warns its next job, however many there are; a voided one needs no warning", async () => {
   const { tenantId } = await printShop(w);
