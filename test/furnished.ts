@@ -21,6 +21,7 @@ export async function furnishing(w: World) {
     headers: { "content-type": "text/csv" },
   };
   const ids: Record<string, string> = {
+    tenants: tenantId,
     products: await id("/products", kettle),
     "api-keys": await id(
       "/api-keys",

@@ -1,9 +1,10 @@
 // Tenants: made by the platform, each with its first admin key and its own audit chain.
 import { eq } from "../store/drizzle.ts";
-import type { Caller } from "./callers.ts";
+import { type Caller, credentialDied } from "./callers.ts";
 import { newId } from "./ids.ts";
+import { invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import type { Tenant, TenantCreate, TenantPatch } from "#shared/wire/tenants.ts";
+import type { Tenant, TenantCreate, TenantPatch, TenantTerms } from "#shared/wire/tenants.ts";
 import { tenants } from "../store/schema.ts";
 import { LOCKED, run, type Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";
@@ -71,6 +72,29 @@ export async function patch(tx: Tx, caller: Caller, changes: TenantPatch): Promi
     .set({ ...changes, updatedAt: tx.now })
     .where(eq(tenants.id, caller.tenantId));
   return own(tx, caller);
+}
+
+async function rowById(tx: Tx, id: string): Promise<Row> {
+  const row = await tx.db.select().from(tenants).where(eq(tenants.id, id)).get();
+  if (!row) throw new Refusal("NOT_FOUND", "there is no such tenant");
+  return row;
+}
+
+export const get = async (tx: Tx, id: string): Promise<Tenant> => toWire(await rowById(tx, id));
+
+export async function setTerms(tx: Tx, caller: Caller, id: string, terms: TenantTerms, requestId: string): Promise<Tenant> {
+  const { tier, expiresAt } = terms;
+  if (!(await rowById(tx, id)).sandbox && expiresAt)
+    throw invalid([{ field: "expiresAt", rule: "sandbox", message: "is when a sandbox ends, and this tenant is none" }]);
+  const ends = expiresAt === undefined ? {} : { expiresAt: expiresAt === null ? null : Date.parse(expiresAt) };
+  await tx.db
+    .update(tenants)
+    .set({ ...(tier && { tier }), ...ends, updatedAt: tx.now })
+    .where(eq(tenants.id, id));
+  credentialDied(tx); // as what they were
+  if (id !== caller.tenantId)
+    audit.append(tx, audit.ourselves(id, "platform"), { action: "tenant.updated", subject: id, details: terms, requestId });
+  return get(tx, id);
 }
 
 export const list = (tx: Tx, query: PageQuery) => newestOf(tx, query, { table: tenants, where: undefined, toWire });

@@ -1,6 +1,6 @@
 // Tenants over HTTP: made by the platform, read and set by their own.
-import { closed, listOf, PageQuery } from "#shared/wire/common.ts";
-import { Tenant, TenantCreate, TenantMinted, TenantPatch } from "#shared/wire/tenants.ts";
+import { closed, IdParams, listOf, PageQuery } from "#shared/wire/common.ts";
+import { Tenant, TenantCreate, TenantMinted, TenantPatch, TenantTerms } from "#shared/wire/tenants.ts";
 import * as domain from "../domain/tenants.ts";
 import { type Route, routesUnder } from "../route.ts";
 
@@ -33,6 +33,30 @@ export const tenants: Route[] = [
     query: closed(PageQuery),
     replies: { 200: listOf(Tenant) },
     run: async ({ tx, query }) => ({ status: 200, body: await domain.list(tx, query) }),
+  }),
+  read({
+    path: "/tenants/{id}",
+    scope: ["platform:admin"],
+    says: "One tenant",
+    params: IdParams,
+    replies: { 200: Tenant },
+    run: async ({ tx, params }) => ({ status: 200, body: await domain.get(tx, params.id) }),
+  }),
+  write({
+    method: "PATCH",
+    path: "/tenants/{id}",
+    scope: ["platform:admin"],
+    says: "Change a tenant's tier, or when a sandbox ends; it counts from the next call on, and stands in both audit logs",
+    params: IdParams,
+    body: TenantTerms,
+    example: { tier: "pro" },
+    replies: { 200: Tenant },
+    audit: "tenant.updated",
+    run: async ({ tx, caller, params, body, requestId }) => ({
+      status: 200,
+      body: await domain.setTerms(tx, caller, params.id, body, requestId),
+      about: { subject: params.id, details: body },
+    }),
   }),
   read({
     path: "/tenant",

@@ -27,6 +27,13 @@ export const TenantPatch = closed({
 });
 export type TenantPatch = Static<typeof TenantPatch>;
 
+/** What is the platform's to set: a tenant can't give itself a larger budget, or a longer life. */
+export const TenantTerms = closed({
+  tier: Type.Optional(TierName),
+  expiresAt: Type.Optional(nullable(Instant)),
+});
+export type TenantTerms = Static<typeof TenantTerms>;
+
 export const Tenant = closed({
   id: Id,
   name: Type.String(),

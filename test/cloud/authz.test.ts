@@ -123,7 +123,8 @@ const missing = Object.fromEntries(
   Object.entries(home.ids).map(([noun, id]) => [noun, noun === "sector" ? id : id.replace(/.$/, (last) => (last === "0" ? "1" : "0"))]),
 );
 const ofTenants = routes.filter(
-  ({ path, scope, takesBytes }) => path.includes("{") && !path.includes("{category}") && scope !== "public" && !takesBytes,
+  ({ path, scope, takesBytes }) =>
+    path.includes("{") && !path.includes("{category}") && scope !== "public" && !scope.includes("platform:admin") && !takesBytes,
 );
 const VARYING = new Set(["date", "x-correlation-id"]);
 

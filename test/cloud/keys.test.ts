@@ -111,6 +111,26 @@ test("a sandbox past its end may only read its tenant, until then everything", a
   expect((await ordinary.admin.get("/api-keys")).status).toBe(200);
 });
 
+test("the platform moves a sandbox's end and a tenant's tier, and nobody else does; it counts at once, and both audit logs tell of it", async () => {
+  const sandbox = await tenant({ sandbox: true, expiresAt: new Date(Date.now() + 60_000).toISOString() });
+  const at = `/tenants/${sandbox.id}`;
+  const past = "2026-01-01T00:00:00.000Z";
+  expect((await w.admin.patch(at, { expiresAt: past })).body).toMatchObject({ id: sandbox.id, expiresAt: past, tier: "sandbox" });
+  expect((await sandbox.admin.get("/api-keys")).body.error.code).toBe("SANDBOX_EXPIRED");
+  expect((await w.admin.patch(at, { expiresAt: null, tier: "pro" })).body).toMatchObject({ expiresAt: null, tier: "pro" });
+  expect((await w.admin.get(at)).body).toMatchObject({ expiresAt: null, tier: "pro" });
+  expect((await sandbox.admin.get("/api-keys")).status).toBe(200);
+  const told = async (by: typeof w.admin) => (await by.get("/audit-logs?action=tenant.updated&limit=1")).body.data[0];
+  const row = { subject: sandbox.id, details: { tier: "pro", expiresAt: null } };
+  expect([await told(w.admin), await told(sandbox.admin)]).toMatchObject([row, { ...row, actor: { kind: "system", name: "platform" } }]);
+  for (const theirs of [at, `/tenants/${crypto.randomUUID()}`])
+    expect([(await sandbox.admin.get(theirs)).status, (await sandbox.admin.patch(theirs, { tier: "pro" })).status]).toEqual([403, 403]);
+  expect((await w.admin.patch(`/tenants/${crypto.randomUUID()}`, { tier: "pro" })).status).toBe(404);
+  const ordinary = await tenant();
+  const refused = await w.admin.patch(`/tenants/${ordinary.id}`, { expiresAt: past });
+  expect([refused.status, refused.body.error.details.fields[0].field]).toEqual([400, "expiresAt"]);
+});
+
 test("a tenant sets what is its own and nothing else", async () => {
   const { admin } = await tenant();
   const { body } = await admin.patch("/tenant", { companyPrefixes: ["4012345"], maxAttempts: 5 });

@@ -25,6 +25,15 @@ test("a sandbox may do twelve at once, is then told when to come back, and nobod
   await expect.poll(async () => (await sandbox.get("/tenant")).status, { interval: 300 }).toBe(200);
 });
 
+test("another tier's budget counts from the next call on", async () => {
+  const w = await world({ settings: { IMPRIMATUR_RATE_LIMIT: "on" } });
+  const { id, admin } = await w.tenant("grows", { sandbox: true });
+  const budget = async () => Number((await admin.get("/tenant")).headers.get("x-ratelimit-limit"));
+  expect(await budget()).toBe(tiers.sandbox);
+  expect((await w.admin.patch(`/tenants/${id}`, { tier: "pro" })).status).toBe(200);
+  expect(await budget()).toBe(tiers.pro);
+});
+
 test("who is refused while the next token is on its way in is told to wait all the same", () => {
   let [at, ticksMs] = [0, 0];
   const clock = vi.spyOn(performance, "now").mockImplementation(() => (at += ticksMs));
