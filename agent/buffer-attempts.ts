@@ -27,7 +27,7 @@ function attemptFrom(row: Row): Attempt {
   };
 }
 
-export function attemptsIn({ run, all, get, write, clock }: Sql) {
+export function attemptsIn({ run, insert, all, get, write, clock }: Sql) {
   const attempt = (id: string): Attempt | undefined => {
     const row = get("SELECT * FROM attempts WHERE attempt_id = ?", id);
     return row && attemptFrom(row);
@@ -86,29 +86,14 @@ export function attemptsIn({ run, all, get, write, clock }: Sql) {
     allOfLink: (text: string): Attempt[] =>
       all("SELECT * FROM attempts WHERE link = ? ORDER BY created_at DESC, rowid DESC LIMIT 100", text).map(attemptFrom),
 
-    intend: (attemptId: string, printer: string, sent: { token: string; sha256: string; bytes: number }): number =>
-      write(() =>
-        Number(
-          run(
-            "INSERT INTO acts (attempt_id, printer, token, sha256, bytes, intended_at) VALUES (?, ?, ?, ?, ?, ?)",
-            attemptId,
-            printer,
-            sent.token,
-            sent.sha256,
-            sent.bytes,
-            clock.now(),
-          ).lastInsertRowid,
-        ),
-      ),
+    intend: (attemptId: string, printer: string, { token, sha256, bytes }: { token: string; sha256: string; bytes: number }): number =>
+      write(() => insert("acts", { attempt_id: attemptId, printer, token, sha256, bytes, intended_at: clock.now() })),
     /** The number of the last act that this buffer knows, forgotten ones included. */
     lastActOfAll: (): number => Number(get("SELECT seq FROM sqlite_sequence WHERE name = 'acts'")?.["seq"] ?? 0),
     /** An act that this buffer has lost, written down anew; false where it has lost the attempt, too. */
     beginAgain: ({ n, attempt_id: id, printer, token, sha256, bytes, at }: Begun): boolean =>
       write(() => {
-        run(
-          "INSERT INTO acts (n, attempt_id, printer, token, sha256, bytes, intended_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-          n, id, printer, token, sha256, bytes, at,
-        ); // oxfmt-ignore
+        insert("acts", { n, attempt_id: id, printer, token, sha256, bytes, intended_at: at });
         const known = attempt(id);
         if (!known) run("DELETE FROM acts WHERE n = ?", n);
         else if (known.ended === null && !paperMayExist(known)) change(id, { printer, work: { begun: true } });

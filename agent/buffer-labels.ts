@@ -22,23 +22,15 @@ export type LedgerRow = {
 }; // oxfmt-ignore
 export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
 
-export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
+type Refused = { jobRef: string | null; attemptId: string | null; code: string; message: string; what: string };
+
+export const labelsIn = ({ run, insert, all, get, write, clock }: Sql) => ({
   /** Says its number. */
   label: (printer: string, state: LabelState, words: string, of?: Pick<Attempt, "attemptId" | "jobRef" | "serial">): number =>
     write(() => {
+      const { attemptId = null, jobRef = null, serial = null } = of ?? {};
       const now = clock.now();
-      const { lastInsertRowid } = run(
-        "INSERT INTO ledger (attempt_id, job_ref, serial, printer, state, words, at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        of?.attemptId ?? null,
-        of?.jobRef ?? null,
-        of?.serial ?? null,
-        printer,
-        state,
-        words,
-        now,
-        now,
-      );
-      return Number(lastInsertRowid);
+      return insert("ledger", { attempt_id: attemptId, job_ref: jobRef, serial, printer, state, words, at: now, changed_at: now });
     }),
   /** One of nobody's attempt. */
   neverCame: (n: number, words: string): void =>
@@ -67,18 +59,8 @@ export const labelsIn = ({ run, all, get, write, clock }: Sql) => ({
     all(`SELECT * FROM ledger WHERE state IN (${placesFor(OPEN_LABELS)}) ORDER BY n DESC LIMIT ?`, ...OPEN_LABELS, most) as LedgerRow[],
   labelsOf: (attemptId: string): LedgerRow[] => all("SELECT * FROM ledger WHERE attempt_id = ? ORDER BY n", attemptId) as LedgerRow[],
 
-  quarantine: (row: { jobRef: string | null; attemptId: string | null; code: string; message: string; what: string }) =>
-    void write(() =>
-      run(
-        "INSERT INTO quarantine (job_ref, attempt_id, code, message, what, at) VALUES (?, ?, ?, ?, ?, ?)",
-        row.jobRef,
-        row.attemptId,
-        row.code,
-        row.message,
-        row.what,
-        clock.now(),
-      ),
-    ),
+  quarantine: ({ jobRef, attemptId, code, message, what }: Refused) =>
+    void write(() => insert("quarantine", { job_ref: jobRef, attempt_id: attemptId, code, message, what, at: clock.now() })),
   /** Until somebody has seen to it. */
   quarantined: (most: number): Quarantined[] =>
     all(

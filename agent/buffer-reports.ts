@@ -18,17 +18,11 @@ export type ReportRow = {
 } & ({ kind: "result"; body: ReportBody } | { kind: "orphan"; body: OrphanReport });
 export type Fate = "taken" | "dropped" | "quarantined";
 
-export function reportsIn({ run, all, get, write, clock }: Sql, must: (attemptId: string) => Attempt) {
-  const enqueue = (attemptId: string, kind: ReportRow["kind"], body: object) =>
-    run(
-      "INSERT INTO reports (attempt_id, kind, key, body, at, correlation) VALUES (?, ?, ?, ?, ?, ?)",
-      attemptId,
-      kind,
-      randomUUID(),
-      JSON.stringify(body),
-      clock.now(),
-      clickNow() ?? null,
-    );
+export function reportsIn({ run, insert, all, get, write, clock }: Sql, must: (attemptId: string) => Attempt) {
+  const enqueue = (attemptId: string, kind: ReportRow["kind"], body: object): number =>
+    insert("reports", {
+      attempt_id: attemptId, kind, key: randomUUID(), body: JSON.stringify(body), at: clock.now(), correlation: clickNow() ?? null,
+    }); // oxfmt-ignore
 
   return {
     report: (attemptId: string, item: BundleItem & { reason?: string }) =>
@@ -37,8 +31,8 @@ export function reportsIn({ run, all, get, write, clock }: Sql, must: (attemptId
     heardBefore: ({ attemptId, jobRef }: Pick<Attempt, "attemptId" | "jobRef">, items: BundleItem[]) =>
       write(() => {
         for (const item of items) {
-          const { lastInsertRowid } = enqueue(attemptId, "result", { job_ref: jobRef, attempt_id: attemptId, ...item });
-          run("UPDATE reports SET fate = 'taken', settled_at = ? WHERE n = ?", clock.now(), lastInsertRowid);
+          const n = enqueue(attemptId, "result", { job_ref: jobRef, attempt_id: attemptId, ...item });
+          run("UPDATE reports SET fate = 'taken', settled_at = ? WHERE n = ?", clock.now(), n);
         }
       }),
     reportOrphan: (orphan: OrphanReport) => void write(() => enqueue(orphan.attempt_id, "orphan", orphan)),

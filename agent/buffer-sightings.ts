@@ -4,7 +4,7 @@ import type { Seen } from "./scan-rules.ts";
 
 const KEPT_SIGHTINGS = 20_000;
 
-export const sightingsIn = ({ run, all, write, clock }: Sql) => ({
+export const sightingsIn = ({ run, insert, all, write, clock }: Sql) => ({
   picture: (sha256: string, mediaType: string, bytes: Uint8Array) =>
     void write(() => run("INSERT INTO pictures VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING", sha256, mediaType, bytes, clock.now())),
   /** In order, without those that are named. */
@@ -22,14 +22,8 @@ export const sightingsIn = ({ run, all, write, clock }: Sql) => ({
 
   sighting: ({ scanner, text, scanned_at, image_sha256 }: Seen) =>
     write(() => {
-      const { lastInsertRowid } = run(
-        "INSERT INTO sightings (scanner, text, scanned_at, image_sha256) VALUES (?, ?, ?, ?)",
-        scanner,
-        text,
-        scanned_at,
-        image_sha256 ?? null,
-      );
-      if (Number(lastInsertRowid) % 1_000 === 0) run("DELETE FROM sightings WHERE n <= ?", Number(lastInsertRowid) - KEPT_SIGHTINGS);
+      const n = insert("sightings", { scanner, text, scanned_at, image_sha256: image_sha256 ?? null });
+      if (n % 1_000 === 0) run("DELETE FROM sightings WHERE n <= ?", n - KEPT_SIGHTINGS);
     }),
   /** What matters to a judgement of these texts: where and when they were seen, this very picture, and the scanner's last word. */
   seen: (scanner: string, texts: string[], image: string | undefined): Seen[] =>

@@ -36,6 +36,12 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     return known;
   };
   const run = (sql: string, ...values: unknown[]) => prepared(sql).run(...values);
+  /** Says its number. */
+  const insert = (table: string, row: Row): number => {
+    const names = Object.keys(row);
+    const { lastInsertRowid } = run(`INSERT INTO ${table} (${names.join(", ")}) VALUES (${placesFor(names)})`, ...Object.values(row));
+    return Number(lastInsertRowid);
+  };
   const all = (sql: string, ...values: unknown[]) => read(() => prepared(sql).all(...values)) as Row[];
   const get = (sql: string, ...values: unknown[]) => read(() => prepared(sql).get(...values)) as Row | undefined;
   let fault: string | null = null;
@@ -103,6 +109,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
   return {
     clock,
     run,
+    insert,
     all,
     get,
     write,
