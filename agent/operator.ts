@@ -6,12 +6,7 @@ import type { Clock } from "./clock.ts";
 import { withoutAim } from "./scanners/lines.ts";
 
 export type Operator = { id: string; name: string };
-export type Operators = {
-  /** Refuses a badge or a PIN that nobody has, and whoever tries too many PINs: they are short. A badge is let in whatever else was scanned before it. */
-  arrive(shown: { badge: string } | { pin: string }): { operator: Operator; session: string };
-  /** Refuses a session that isn't one, or no more. */
-  who(session: string | undefined): Operator;
-};
+export type Operators = ReturnType<typeof operatorsOf>;
 
 const SESSION_MS = 12 * 3_600_000;
 const SESSIONS_MAX = 1_000;
@@ -20,7 +15,7 @@ const WRONG_MS = 60_000;
 const digest = (text: string) => hash("sha256", text, "buffer");
 const isSame = (one: string, other: string) => timingSafeEqual(digest(one), digest(other));
 
-export function operatorsOf(known: readonly (Operator & { badge: string; pin?: string })[], clock: Clock): Operators {
+export function operatorsOf(known: readonly (Operator & { badge: string; pin?: string })[], clock: Clock) {
   const sessions = new Map<string, { operator: Operator; until: number }>();
   const wrong: Record<"pin" | "badge", number[]> = { pin: [], badge: [] };
   const find = (kind: "pin" | "badge", word: string) => {
@@ -37,7 +32,8 @@ export function operatorsOf(known: readonly (Operator & { badge: string; pin?: s
     return found;
   };
   return {
-    arrive: (shown) => {
+    /** Refuses a badge or a PIN that nobody has, and whoever tries too many PINs: they are short. A badge is let in whatever else was scanned before it. */
+    arrive: (shown: { badge: string } | { pin: string }): { operator: Operator; session: string } => {
       const found = "pin" in shown ? find("pin", shown.pin) : find("badge", shown.badge);
       if (!found) throw new Refusal("UNAUTHORIZED", `no operator of this station has this ${"pin" in shown ? "PIN" : "badge"}`);
       const session = randomBytes(24).toString("base64url");
@@ -46,7 +42,8 @@ export function operatorsOf(known: readonly (Operator & { badge: string; pin?: s
       for (const oldest of [...sessions.keys()].slice(0, -SESSIONS_MAX)) sessions.delete(oldest);
       return { operator, session };
     },
-    who: (session) => {
+    /** Refuses a session that isn't one, or no more. */
+    who: (session: string | undefined): Operator => {
       const found = session === undefined ? undefined : sessions.get(session);
       if (found && found.until > clock.now()) return found.operator;
       throw new Refusal("UNAUTHORIZED", found ? saying("session_over") : saying("badge_first"));

@@ -1,14 +1,9 @@
 // Something changed: whoever waits looks again. Nobody is told what, so that nothing can be missed.
 import type { Clock } from "./clock.ts";
 
-export type Pulse = {
-  beat(): void;
-  /** Until the next beat, or until the time is up. */
-  next(ms: number): Promise<void>;
-  onBeat(fn: () => void): () => void;
-};
+export type Pulse = ReturnType<typeof pulse>;
 
-export function pulse(clock: Clock): Pulse {
+export function pulse(clock: Clock) {
   const listeners = new Set<() => void>();
   const onBeat = (fn: () => void) => {
     listeners.add(fn);
@@ -16,11 +11,12 @@ export function pulse(clock: Clock): Pulse {
   };
   return {
     onBeat,
-    beat: () => {
+    beat: (): void => {
       for (const fn of Array.from(listeners)) fn(); // whoever is called may leave
     },
-    next: (ms) =>
-      new Promise((resolve) => {
+    /** Until the next beat, or until the time is up. */
+    next: (ms: number) =>
+      new Promise<void>((resolve) => {
         const done = () => {
           off();
           cancel();

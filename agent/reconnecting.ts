@@ -4,11 +4,6 @@ import { type Clock, systemClock } from "./clock.ts";
 import type { Port } from "./duplex.ts";
 
 export type Link = { up: true } | { up: false; why: string };
-export type Reconnecting = {
-  link(): Link;
-  /** Stops trying and ends the port. */
-  end(): Promise<void>;
-};
 export type ReconnectOptions = {
   clock?: Clock;
   pausesMs?: readonly number[];
@@ -37,7 +32,7 @@ export function linkTold(why: string, onChange: (link: Link) => void) {
   };
 }
 
-export function reconnecting(open: (leaving: AbortSignal) => Promise<Port>, options: ReconnectOptions): Reconnecting {
+export function reconnecting(open: (leaving: AbortSignal) => Promise<Port>, options: ReconnectOptions) {
   const { clock = systemClock, pausesMs = PAUSES_MS, onPort, onLink } = options;
   let port: Port | undefined;
   let failures = 0;
@@ -78,7 +73,8 @@ export function reconnecting(open: (leaving: AbortSignal) => Promise<Port>, opti
 
   return {
     link,
-    end: async () => {
+    /** Stops trying and ends the port. */
+    end: async (): Promise<void> => {
       over = true;
       cancel();
       leaving.abort();

@@ -18,14 +18,7 @@ import { forgetTwin, SEEN_AHEAD_MS } from "./twins.ts";
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
 /** `n` moves with every piece of news; a camera that goes on seeing the same is none. */
 type ScanNews = { n: number; at: string } & ScanAnswer;
-export type Scans = {
-  sighting(sighting: Sighting, operator?: string): ScanAnswer;
-  tag(tag: Tag): void;
-  trouble(trouble: Trouble): void;
-  /** The last word about what each scanner saw. */
-  last(scanner: string): ScanNews | null;
-  end(): void;
-};
+export type Scans = ReturnType<typeof scansOf>;
 
 /** `aheadSince`: when it was first scanned, where the printer hadn't answered for its label by then. */
 type Awaiting = { seen: Sighting; operator: string | undefined; aheadSince: string | undefined; cancel(): void };
@@ -46,7 +39,7 @@ const BLOB_TYPES: [start: string, type: string][] = [
   ["ffd8", "image/jpeg"],
 ];
 
-export function scansOf(floor: Floor, { independentReader }: { independentReader: boolean }): Scans {
+export function scansOf(floor: Floor, { independentReader }: { independentReader: boolean }) {
   const { store, clock, say, news } = floor;
   const tags: Tag[] = [];
   const lastWords = new Map<string, ScanNews>();
@@ -228,7 +221,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
 
   return {
     sighting,
-    tag: (tag) => {
+    tag: (tag: Tag): void => {
       // The last reading of each is kept: a reader that reads one tag hundreds of times a second forgets no other for it.
       const before = tags.findIndex(({ reader, epc, tid }) => reader === tag.reader && epc === tag.epc && tid === tag.tid);
       const [earlier] = before >= 0 ? tags.splice(before, 1) : [];
@@ -239,8 +232,10 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       note(tag.reader, tag.read_at, { words: saying("tag_read", { epc: tag.epc }), ...NOTHING }, "debug");
       for (const attemptId of Array.from(awaiting.keys())) again(attemptId);
     },
-    trouble: ({ scanner, at, words, why = "not_text" }) => note(scanner, at, { words, ...NOTHING, why }, "warn", why === "not_text"),
-    last: (scanner) => lastWords.get(scanner) ?? null,
-    end: () => Array.from(awaiting.keys()).forEach(forget),
+    trouble: ({ scanner, at, words, why }: Trouble): void =>
+      note(scanner, at, { words, ...NOTHING, why: why ?? "not_text" }, "warn", why === undefined),
+    /** The last word about what each scanner saw. */
+    last: (scanner: string): ScanNews | null => lastWords.get(scanner) ?? null,
+    end: (): void => Array.from(awaiting.keys()).forEach(forget),
   };
 }

@@ -5,19 +5,13 @@ import { ConfigError } from "#shared/arguments.ts";
 import { codeOf } from "#shared/fault.ts";
 import { makeFolder, syncFolder } from "./folder.ts";
 
-export type Reserved = {
-  write(settings: object): void;
-  giveUp(): void;
-  /** From here on the first interruption waits: what was begun at the cloud is undone before it has its way. */
-  hold(): void;
-  isInterrupted(): boolean;
-};
+export type Reserved = ReturnType<typeof reserve>;
 
 const INTERRUPTIONS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const isThere = (file: string) => new ConfigError(`${file} is there already: name another with --config FILE, or replace it with --force`);
 
 /** That it can be written is known before anything is asked of the cloud, whose key is shown once. */
-export function reserve(file: string, force: boolean): Reserved {
+export function reserve(file: string, force: boolean) {
   if (!force && existsSync(file)) throw isThere(file);
   const draft = `${file}.${process.pid}.draft`;
   let at: number;
@@ -47,9 +41,10 @@ export function reserve(file: string, force: boolean): Reserved {
   for (const signal of INTERRUPTIONS) process.on(signal, leave);
   return {
     giveUp,
+    /** From here on the first interruption waits: what was begun at the cloud is undone before it has its way. */
     hold: () => void (isHeld = true),
     isInterrupted: () => waiting !== undefined,
-    write: (settings) => {
+    write: (settings: object): void => {
       writeFileSync(at, `${JSON.stringify(settings, null, 2)}\n`);
       fsyncSync(at);
       try {

@@ -1,6 +1,5 @@
 // Who we are for the cloud, by whose keys it speaks, and what it is told of us; kept in the buffer, so that a start without a network knows it.
-import type { JSONWebKeySet } from "jose";
-import type { Station as StationInfo, StationReport } from "#shared/wire/devices.ts";
+import type { StationReport } from "#shared/wire/devices.ts";
 import type { CloudClient } from "./cloud.ts";
 import { startRounds } from "./rounds.ts";
 import { conditionOf, type State } from "./state.ts";
@@ -8,29 +7,24 @@ import type { Floor } from "./floor.ts";
 import type { Uplink } from "./uplink.ts";
 import { readable } from "./words.ts";
 
-export type Standing = {
-  info(): StationInfo | null;
-  keys(): JSONWebKeySet | null;
-  refresh(): Promise<void>;
-  /** False where they can't be had now. */
-  refreshKeys(): Promise<boolean>;
-};
+export type Standing = ReturnType<typeof standingOf>;
 export type Talks = { cloud: CloudClient; uplink: Uplink };
 
-export function standingOf({ cloud, uplink, floor: { store, say } }: Talks & { floor: Floor }): Standing {
+export function standingOf({ cloud, uplink, floor: { store, say } }: Talks & { floor: Floor }) {
   let info = store.kept("station");
   let keys = store.kept("jwks");
   return {
     info: () => info,
     keys: () => keys,
-    refresh: async () => {
+    refresh: async (): Promise<void> => {
       const said = await cloud.station();
       uplink.heard(said);
       if (!said.ok) return;
       info = said.value;
       store.setMeta("station", JSON.stringify(info));
     },
-    refreshKeys: async () => {
+    /** False where they can't be had now. */
+    refreshKeys: async (): Promise<boolean> => {
       const said = await cloud.jwks();
       uplink.heard(said, "anybody");
       if (!said.ok) {

@@ -24,16 +24,9 @@ const PICTURE_PAUSES = 10; // so long that those behind several that are too lar
 const ABREAST = 4; // calls on their way at once, of different attempts: some are judged while others travel
 const BATCHES = 3 * ABREAST; // read at once
 
-export type Uplink = {
-  online(): boolean;
-  /** Why the cloud won't have us, if it won't. */
-  stopped(): string | null;
-  /** Every other call tells how it went, so that one truth is known of the connection. */
-  heard(said: Answer, askedAs?: "us" | "anybody"): void;
-  end(): Promise<void>;
-};
+export type Uplink = ReturnType<typeof startUplink>;
 
-export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = PAUSES): Uplink {
+export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = PAUSES) {
   const { store, clock, news, say } = floor;
   let online: boolean | undefined;
   let stopped: string | null = null;
@@ -265,7 +258,9 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   const running = Promise.all([rounds(drain), rounds(sendPictures)]);
   return {
     online: () => online ?? false,
+    /** Why the cloud won't have us, if it won't. */
     stopped: () => stopped,
+    /** Every other call tells how it went, so that one truth is known of the connection. */
     heard,
     end: async () => {
       over = true;

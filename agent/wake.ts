@@ -7,7 +7,7 @@ import { brokerAt, type Topics, topicsOf } from "#shared/mqtt.ts";
 import type { StationReport } from "#shared/wire/devices.ts";
 import { type Clock, systemClock, within } from "./clock.ts";
 import type { CloudClient } from "./cloud.ts";
-import { type Link, linkTold, pauseAfter, PAUSES_MS, STEADY_MS } from "./reconnecting.ts";
+import { linkTold, pauseAfter, PAUSES_MS, STEADY_MS } from "./reconnecting.ts";
 
 export type WakeSettings = {
   cloud: string;
@@ -30,11 +30,7 @@ export type WakeOptions = {
   clock?: Clock;
   pausesMs?: readonly number[];
 };
-export type Wake = {
-  link(): Link;
-  /** Says that it goes, and goes. */
-  stop(): Promise<void>;
-};
+export type Wake = ReturnType<typeof startWake>;
 
 const CONNECT_MAX_MS = 10_000;
 const KEEPALIVE_S = 20; // a cable that is pulled out shows as offline after half as long again
@@ -44,7 +40,7 @@ const HEADERS_BYTES = 512;
 const JOB = /^pj_\w{26}$/; // a hint that says anything else says that work waits
 const OFFLINE = "offline"; // the bare word, as whoever else listens there knows a last will
 
-export function startWake(options: WakeOptions): Wake {
+export function startWake(options: WakeOptions) {
   const { settings, cloud, onWake, onDoubt, report, told, log, clock = systemClock, pausesMs = PAUSES_MS } = options;
   let line: Line | undefined;
   let heardAt: (string | undefined)[] = [];
@@ -109,7 +105,8 @@ export function startWake(options: WakeOptions): Wake {
 
   return {
     link,
-    stop: async () => {
+    /** Says that it goes, and goes. */
+    stop: async (): Promise<void> => {
       over = true;
       leaving.abort(new Error("the station stops"));
       callOff();

@@ -10,13 +10,8 @@ const CR = 0x0d;
 const LF = 0x0a;
 
 export type LineNews = { line(text: string): void; trouble(words: string, why?: "no_line_end"): void };
-export type Lines = {
-  push(bytes: Uint8Array): void;
-  /** The line was cut off with the cable: what there is of it is no line. */
-  drop(): void;
-};
 
-export function lines(clock: Clock, { line, trouble }: LineNews): Lines {
+export function lines(clock: Clock, { line, trouble }: LineNews) {
   let held = Buffer.alloc(0);
   let tooLong = false;
   let cancel = () => {};
@@ -45,7 +40,7 @@ export function lines(clock: Clock, { line, trouble }: LineNews): Lines {
     // A line that is too long goes on until its end, however long it pauses: its tail would look like a line.
   };
   return {
-    push: (bytes) => {
+    push: (bytes: Uint8Array): void => {
       cancel();
       let from = 0;
       for (let i = 0; i < bytes.length; i += 1) {
@@ -57,7 +52,8 @@ export function lines(clock: Clock, { line, trouble }: LineNews): Lines {
       hold(bytes.subarray(from));
       if (held.length > 0) cancel = afterHearing(clock, IDLE_MS, expire);
     },
-    drop: () => {
+    /** The line was cut off with the cable: what there is of it is no line. */
+    drop: (): void => {
       cancel();
       held = Buffer.alloc(0);
       tooLong = false;
