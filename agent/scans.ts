@@ -160,12 +160,28 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     return { moved: false, words: saying("scan_anew"), job_ref: jobRef, why: "before_print" };
   }
 
-  function later(attemptId: string): void {
-    try {
-      again(attemptId, true); // the same word again is no news
-    } catch (error) {
-      say("error", { event: "scan" }, `a scan was lost: ${(error as Error).message}`);
-    }
+  /** What can't be written down hasn't been seen: it has to be scanned again, and nothing else may end by it. */
+  const safely =
+    <T>(take: (what: T) => unknown) =>
+    (what: T): void => {
+      try {
+        take(what);
+      } catch (error) {
+        say("error", { event: "scan" }, `a scan was lost: ${(error as Error).message}`);
+      }
+    };
+  const later = safely((attemptId: string) => again(attemptId, true)); // the same word again is no news
+
+  /** The last reading of each is kept: a reader that reads one tag hundreds of times a second forgets no other for it. */
+  function read(tag: Tag): void {
+    const before = tags.findIndex(({ reader, epc, tid }) => reader === tag.reader && epc === tag.epc && tid === tag.tid);
+    const [earlier] = before >= 0 ? tags.splice(before, 1) : [];
+    tags.push(tag);
+    tags.splice(0, tags.length - TAGS_KEPT);
+    // One that goes on being read is no news: what waits for its tag looks again by itself.
+    if (earlier && Date.parse(tag.read_at) - Date.parse(earlier.read_at) < FIELD_MS) return;
+    note(tag.reader, tag.read_at, { words: saying("tag_read", { epc: tag.epc }), ...NOTHING }, "debug");
+    for (const attemptId of Array.from(awaiting.keys())) again(attemptId);
   }
 
   /** Tags of labels that are sealed may lie next to this one; a chip that another label has isn't this one's, whatever is written on it now. */
@@ -221,19 +237,13 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
 
   return {
     sighting,
-    tag: (tag: Tag): void => {
-      // The last reading of each is kept: a reader that reads one tag hundreds of times a second forgets no other for it.
-      const before = tags.findIndex(({ reader, epc, tid }) => reader === tag.reader && epc === tag.epc && tid === tag.tid);
-      const [earlier] = before >= 0 ? tags.splice(before, 1) : [];
-      tags.push(tag);
-      tags.splice(0, tags.length - TAGS_KEPT);
-      // One that goes on being read is no news: what waits for its tag looks again by itself.
-      if (earlier && Date.parse(tag.read_at) - Date.parse(earlier.read_at) < FIELD_MS) return;
-      note(tag.reader, tag.read_at, { words: saying("tag_read", { epc: tag.epc }), ...NOTHING }, "debug");
-      for (const attemptId of Array.from(awaiting.keys())) again(attemptId);
+    /** What the scanners say. */
+    heard: {
+      sighting: safely((seen: Sighting) => sighting(seen)),
+      tag: safely(read),
+      trouble: ({ scanner, at, words, why }: Trouble): void =>
+        note(scanner, at, { words, ...NOTHING, why: why ?? "not_text" }, "warn", why === undefined),
     },
-    trouble: ({ scanner, at, words, why }: Trouble): void =>
-      note(scanner, at, { words, ...NOTHING, why: why ?? "not_text" }, "warn", why === undefined),
     /** The last word about what each scanner saw. */
     last: (scanner: string): ScanNews | null => lastWords.get(scanner) ?? null,
     end: (): void => Array.from(awaiting.keys()).forEach(forget),

@@ -18,6 +18,7 @@ import { operatorsOf } from "./operator.ts";
 import { asOwner } from "./owner.ts";
 import { isWorking, PATIENCE, type PressOptions } from "./press.ts";
 import { pulse } from "./pulse.ts";
+import type { Link } from "./reconnecting.ts";
 import { openScanner } from "./scanners/index.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import { type Scans, scansOf } from "./scans.ts";
@@ -194,28 +195,10 @@ const keyboardOf = ({ scanners }: AgentConfig) => ({ name: "console", port: "", 
 
 /** The settings' scanners. */
 function openScanners({ scanners }: AgentConfig, scans: Scans, { clock, news, say }: Floor): Scanner[] {
-  /** What can't be written down hasn't been seen: it has to be scanned again, and nothing else may end by it. */
-  const safely =
-    <T>(take: (what: T) => unknown) =>
-    (what: T): void => {
-      try {
-        take(what);
-      } catch (error) {
-        say("error", { event: "scan" }, `a scan was lost: ${(error as Error).message}`);
-      }
-    };
-  const told = {
-    sighting: safely((sighting: Parameters<Scans["sighting"]>[0]) => scans.sighting(sighting)),
-    tag: safely(scans.tag),
-    trouble: scans.trouble,
-    link: (name: string, link: { up: boolean; why?: string }) => {
-      say(
-        link.up ? "info" : "warn",
-        { event: "scanner", scanner: name, up: link.up },
-        link.up ? `${name} is there` : `${name}: ${link.why}`,
-      );
-      news.beat();
-    },
+  const link = (name: string, now: Link) => {
+    say(now.up ? "info" : "warn", { event: "scanner", scanner: name, up: now.up }, now.up ? `${name} is there` : `${name}: ${now.why}`);
+    news.beat();
   };
+  const told = { ...scans.heard, link };
   return scanners.map(({ name, driver, port = "", simulated = false }) => openScanner({ name, driver, port, simulated }, told, clock));
 }
