@@ -35,7 +35,8 @@ export function reportsIn({ run, insert, all, get, write, clock }: Sql, must: (a
           run("UPDATE reports SET fate = 'taken', settled_at = ? WHERE n = ?", clock.now(), n);
         }
       }),
-    reportOrphan: (orphan: OrphanReport) => void write(() => enqueue(orphan.attempt_id, "orphan", orphan)),
+    reportOrphan: ({ attemptId, jobRef }: Attempt, said: Pick<OrphanReport, "evidence" | "disposition" | "actor">) =>
+      void write(() => enqueue(attemptId, "orphan", { job_ref: jobRef, attempt_id: attemptId, ...said })),
     /** In order, without those of the attempts that are named. */
     waiting: (most: number, aside: string[]): ReportRow[] =>
       all(

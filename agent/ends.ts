@@ -73,7 +73,7 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
     if (isGivenUp && lying === 0) return reportGone(floor, attempt);
     if (lying === 0) store.label(attempt.printer ?? "", "orphan", why, attempt);
     const evidence = { stage: attempt.stage, why: inShort(why), work: { ...attempt.work } };
-    store.reportOrphan({ job_ref: attempt.jobRef, attempt_id: attemptId, evidence, disposition: "found", actor: DEVICE });
+    store.reportOrphan(attempt, { evidence, disposition: "found", actor: DEVICE });
     const isOut = isLying(attempt) || isGivenUp;
     store.change(attemptId, { stage: "orphan", ended: null, work: isOut ? {} : { held: true } });
     const { answered } = attempt.work;
@@ -88,23 +88,23 @@ export function lost(floor: Floor, attemptId: string, why: string): void {
 }
 
 /** It was given up here, and of each of its labels it is known already what became of it. */
-function reportGone({ store }: Floor, { attemptId, jobRef }: Attempt): void {
+function reportGone({ store }: Floor, attempt: Attempt): void {
+  const { attemptId } = attempt;
   const { actor = DEVICE, evidence: said } = store.items(attemptId).findLast(({ status }) => status === "FAILED") ?? {};
   const labels = store.labelsOf(attemptId);
   const told = labels.find(({ state }) => state === "destroyed") ?? labels.find(({ state }) => state === "explained");
   const evidence =
     told?.state === "explained" ? { outcome: "explained", words: inShort(told.words) } : { outcome: told?.state ?? "not_printed" };
   const whose = said?.["label_disposition"] === undefined ? DEVICE : actor; // it was said later, of all labels of the serial
-  store.reportOrphan({ job_ref: jobRef, attempt_id: attemptId, evidence, disposition: "destroyed", actor: whose });
+  store.reportOrphan(attempt, { evidence, disposition: "destroyed", actor: whose });
   store.noteOver(attemptId);
 }
 
 /** It is gone, as an operator says. */
-export function endOrphan({ store }: Floor, { attemptId, jobRef }: Attempt, verdict: Verdict, operator: string): void {
+export function endOrphan({ store }: Floor, attempt: Attempt, verdict: Verdict, operator: string): void {
+  const { attemptId } = attempt;
   const outcome = becameOf(verdict);
   store.relabel(attemptId, MAY_BE_HERE, outcome, REASONS[verdict]);
-  store.reportOrphan({
-    job_ref: jobRef, attempt_id: attemptId, evidence: { outcome }, disposition: "destroyed", actor: actorOf(operator),
-  }); // oxfmt-ignore
+  store.reportOrphan(attempt, { evidence: { outcome }, disposition: "destroyed", actor: actorOf(operator) });
   store.change(attemptId, { ended: "orphan, destroyed", work: { held: undefined, answered: undefined } });
 }

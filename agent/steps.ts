@@ -98,12 +98,11 @@ function tellSent(floor: Floor, attemptId: string, name: string, left: Left): vo
   tell(floor, attemptId, { status: "SPOOL_SUBMITTED", evidence: { spool_receipt: receipt } });
 }
 function nothingLeft({ store }: Floor, attempt: Attempt): boolean {
-  const { attemptId, stage, jobRef } = attempt;
+  const { attemptId, stage } = attempt;
   if (stage === "sending") store.change(attemptId, { stage: "rendered" });
   if (isOver(attempt)) store.relabel(attemptId, MAY_BE_HERE, "not_printed", saying("nothing_left"));
   if (stage !== "orphan") return false;
-  const evidence = { outcome: "not_printed" };
-  store.reportOrphan({ job_ref: jobRef, attempt_id: attemptId, evidence, disposition: "destroyed", actor: DEVICE });
+  store.reportOrphan(attempt, { evidence: { outcome: "not_printed" }, disposition: "destroyed", actor: DEVICE });
   store.change(attemptId, { ended: "stale" });
   return false;
 }
