@@ -147,6 +147,9 @@ export type Completion = {
 /** Clean: nothing of ours comes out any more. Whether something came out before that only the counters tell, or `untouched`: none of it had gone to the head. */
 export type Flush = { clean: boolean; waiting: number | null; words: string; counters?: Counters; untouched?: boolean };
 
+/** For how long a label's end is waited for. */
+export type Waiting = { withinMs?: number; signal?: AbortSignal };
+
 export type Printer = {
   /** Asks without printing. */
   probe(): Promise<Capabilities>;
@@ -159,7 +162,7 @@ export type Printer = {
    */
   submit(encoded: Encoded, mayLeave?: () => boolean): Promise<Submission>;
   /** May be called again after `blocked`. */
-  awaitCompletion(submission: Submission, options?: { withinMs?: number; signal?: AbortSignal }): Promise<Completion>;
+  awaitCompletion(submission: Submission, waiting?: Waiting): Promise<Completion>;
   /** Drops what waits in the printer and says whether it is known to be gone; if not, nothing more is sent until it is opened anew. A queue finds the label by its token, whoever sent it. */
   flush(token?: string): Promise<Flush>;
   /** Lets what was written go out. */

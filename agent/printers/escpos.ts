@@ -27,6 +27,7 @@ import {
   type Status,
   type Submission,
   timingOf,
+  type Waiting,
 } from "./driver.ts";
 import { type Answer, lexer, PAPER_END, PAPER_LOW, realtimeFaults, unaskedFaults } from "./escpos-answers.ts";
 
@@ -232,10 +233,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return { ...offered, bytesAccepted: accepted, retryable: accepted === 0, at, ...(fault === undefined ? {} : { fault }) };
   }
 
-  async function awaitCompletion(
-    submission: Submission,
-    { withinMs = timing.completionMs, signal }: { withinMs?: number; signal?: AbortSignal } = {},
-  ): Promise<Completion> {
+  async function awaitCompletion(submission: Submission, { withinMs = timing.completionMs, signal }: Waiting = {}): Promise<Completion> {
     const { token } = submission;
     const done = (completion: Completion) => {
       if (inFlight === token && completion.outcome !== "blocked" && !isCut(submission)) inFlight = undefined;

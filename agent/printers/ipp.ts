@@ -23,6 +23,7 @@ import {
   type Status,
   type Submission,
   timingOf,
+  type Waiting,
 } from "./driver.ts";
 import { conditionOf, FORMAT, hasBegun, type Job, jobOf, OWN_RETRIES, retriesItself } from "./ipp-answers.ts";
 import { type Attributes, firstOf } from "./ipp-codec.ts";
@@ -107,16 +108,15 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
   }
 
   async function submit({ bytes, token }: Encoded, mayLeave = () => true): Promise<Submission> {
-    const offered: Submission = {
-      token,
-      bytesOffered: bytes.length,
-      bytesAccepted: 0,
-      retryable: true,
-      before: NO_COUNTERS,
-      at: clock.now(),
+    const offered = { token, bytesOffered: bytes.length, before: NO_COUNTERS, at: clock.now() };
+    const nothingSent = (fault: string, retryable = true): Submission => ({ ...offered, bytesAccepted: 0, retryable, fault });
+    const sent = { ...offered, bytesAccepted: bytes.length, retryable: false };
+    const taken = (id: number): Submission => ({ ...sent, spoolId: String(id) });
+    /** The label may be in the queue all the same, and its name says so. */
+    const unsure = async (fault: string): Promise<Submission> => {
+      const [there] = await named(token).catch(() => []);
+      return there ? taken(there.id) : { ...sent, fault };
     };
-    const nothingSent = (fault: string, retryable = true): Submission => ({ ...offered, retryable, fault });
-    const taken = (id: number): Submission => ({ ...offered, bytesAccepted: bytes.length, retryable: false, spoolId: String(id) });
     last = token;
     try {
       const [there] = await named(token);
@@ -129,24 +129,17 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     if (!mayLeave()) return nothingSent(says.nothingLeft);
     try {
       const answer = await queue.ask("Print-Job", { name: token, format: FORMAT, document: bytes, withinMs: timing.stallMs });
-      if (answer.fault !== undefined && MAY_HAVE_BEGUN.has(answer.code)) {
-        const [there] = await forgiving(named(token));
-        return there ? taken(there.id) : { ...offered, bytesAccepted: bytes.length, retryable: false, fault: answer.fault };
-      }
+      if (answer.fault !== undefined && MAY_HAVE_BEGUN.has(answer.code)) return await unsure(answer.fault);
       if (answer.fault !== undefined) return nothingSent(saying("queue_refused_why", { why: answer.fault }), NOT_NOW.has(answer.code));
       const id = firstOf(answer.jobs[0], "job-id", "number");
-      return id === undefined ? { ...offered, bytesAccepted: bytes.length, retryable: false, fault: saying("queue_no_id") } : taken(id);
+      return id === undefined ? { ...sent, fault: saying("queue_no_id") } : taken(id);
     } catch (error) {
       const { message, untouched } = error as Error & { untouched?: boolean };
-      if (untouched) return nothingSent(message);
-      // The answer is missing: the label may be in the queue all the same, and its name says so.
-      const [there] = await forgiving(named(token));
-      return there ? taken(there.id) : { ...offered, bytesAccepted: bytes.length, retryable: false, fault: message };
+      return untouched ? nothingSent(message) : unsure(message);
     }
   }
 
-  async function awaitCompletion(submission: Submission, options: { withinMs?: number; signal?: AbortSignal } = {}): Promise<Completion> {
-    const { withinMs = timing.completionMs, signal } = options;
+  async function awaitCompletion(submission: Submission, { withinMs = timing.completionMs, signal }: Waiting = {}): Promise<Completion> {
     if (submission.retryable) return verdict("failed", saying("nothing_reached_queue"), { toDestroy: 0 });
     if (submission.bytesAccepted === 0) return verdict("failed", submission.fault ?? saying("queue_refused"), { toDestroy: 0 });
     const { token } = submission;
@@ -261,7 +254,6 @@ function good(answer: Answer): Answer {
   if (answer.fault !== undefined) throw new Error(saying("queue_refuses_answer", { why: answer.fault }));
   return answer;
 }
-const forgiving = async (jobs: Promise<Job[]>): Promise<Job[]> => jobs.catch(() => []);
 
 const PNG_HEAD_BYTES = 33; // signature and IHDR
 

@@ -22,6 +22,7 @@ import {
   type Status,
   type Submission,
   timingOf,
+  type Waiting,
 } from "./driver.ts";
 import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, tidIn, waitingIn, warningsOf } from "./zpl-answers.ts";
 import { formatOf, RFID_TRIES, UNFILLED } from "./zpl-format.ts";
@@ -134,10 +135,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     if (inFlight.includes(token)) inFlight.splice(inFlight.indexOf(token), 1);
   }
 
-  async function awaitCompletion(
-    offered: Submission,
-    { withinMs = timing.completionMs, signal }: { withinMs?: number; signal?: AbortSignal } = {},
-  ): Promise<Completion> {
+  async function awaitCompletion(offered: Submission, { withinMs = timing.completionMs, signal }: Waiting = {}): Promise<Completion> {
     const before = agreedAt ? { labels: agreedAt.labels, voids: null } : offered.before;
     const submission = { ...offered, before };
     const { token, epc } = submission;
