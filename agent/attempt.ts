@@ -53,10 +53,7 @@ export const asks = {
   destroy_earlier: { words: saying("ask_earlier"), allowed: ["destroyed", "not_printed"] },
   destroy_void: { words: saying("ask_void"), allowed: ["destroyed"] },
   attest: { words: saying("ask_attest"), allowed: ["good", "misprint", "not_printed"] },
-  unknown_outcome: {
-    words: saying("ask_unknown"),
-    allowed: ["good", "misprint", "not_printed", "destroyed"],
-  },
+  unknown_outcome: { words: saying("ask_unknown"), allowed: ["good", "misprint", "not_printed", "destroyed"] },
 } as const satisfies Record<string, { words: string; allowed: readonly Verdict[] }>;
 export type Ask = keyof typeof asks;
 export const GIVE_UP: readonly Verdict[] = ["misprint", "destroyed"];
@@ -126,8 +123,9 @@ export const isRisky = ({ task, work }: Pick<Attempt, "task" | "work">): boolean
 /** Another label of this serial was seen here, and nobody has said since that it is gone. */
 export const hasSeenOther = ({ work }: Pick<Attempt, "work">): boolean => (work.otherSeenAt ?? "") > (work.destroyedAt ?? "");
 
+type Asking = Pick<Attempt, "stage" | "work" | "task" | "ended">;
 /** What has to be asked now; follows from what is known, so that it can't be forgotten in a crash. */
-export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "work" | "task" | "ended">): Ask | null {
+export function askOf({ stage, work, task, ended }: Asking): Ask | null {
   if (ended !== null) return null;
   if (stage === "orphan") return work.answered === undefined ? "destroy_earlier" : null;
   if (!paperMayExist({ stage })) return isRisky({ task, work }) && work.destroyedAt === undefined ? "destroy_earlier" : null;
@@ -142,10 +140,10 @@ export function askOf({ stage, work, task, ended }: Pick<Attempt, "stage" | "wor
 }
 
 /** Also where the same is asked, and more is known of what may have come out since: who looked before that looks again. */
-export const isAskedAnew = (before: Pick<Attempt, "stage" | "work" | "task" | "ended">, now: typeof before): boolean =>
+export const isAskedAnew = (before: Asking, now: typeof before): boolean =>
   askOf(now) !== askOf(before) || now.work.unknown !== before.work.unknown || now.work.held !== before.work.held;
 
-export function allowedFor(attempt: Pick<Attempt, "stage" | "work" | "task" | "ended">): readonly Verdict[] {
+export function allowedFor(attempt: Asking): readonly Verdict[] {
   const ask = askOf(attempt);
   if (ask) return asks[ask].allowed;
   return attempt.ended === null && attempt.stage === "printed" ? GIVE_UP : [];

@@ -239,7 +239,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     sighting,
     /** What the scanners say. */
     heard: {
-      sighting: safely((seen: Sighting) => sighting(seen)),
+      sighting: safely(sighting),
       tag: safely(read),
       trouble: ({ scanner, at, words, why }: Trouble): void =>
         note(scanner, at, { words, ...NOTHING, why: why ?? "not_text" }, "warn", why === undefined),

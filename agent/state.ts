@@ -39,21 +39,9 @@ const SHOWN = 50;
 const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 
 export type State = ReturnType<typeof stateOf>;
-export function stateOf({
-  config,
-  store,
-  clock,
-  lanes,
-  scanners,
-  scans,
-  uplink,
-  standing,
-  paused,
-  lines,
-  broker,
-  notices: noticesNow,
-}: StateDeps) {
-  const notices = noticesNow();
+export function stateOf(deps: StateDeps) {
+  const { config, store, clock, lanes, scanners, scans, uplink, standing } = deps;
+  const notices = deps.notices();
   const open = [...store.inHand(), ...store.orphans()].toSorted((a, b) => a.createdAt - b.createdAt);
   const { count, oldestAt, pictures } = store.depth();
   const printers = lanes.map((lane) => printerOf(lane, open));
@@ -67,12 +55,12 @@ export function stateOf({
     online: uplink.online(),
     /** In the cloud's word for its devices. */
     status: uplink.online() ? conditionOf({ printers, stopped, notices }) : "offline",
-    paused: paused(),
+    paused: deps.paused(),
     /** Why no jobs are claimed, where it isn't for want of any. */
     stopped,
     notices,
     /** Hints by MQTT; without them it polls. */
-    broker: linkOf(broker()),
+    broker: linkOf(deps.broker()),
     simulated: config.printers.some(({ simulated }) => simulated) || config.scanners.some(({ simulated }) => simulated),
     printers,
     scanners: scanners.map((scanner, i) => ({
@@ -102,14 +90,12 @@ export function stateOf({
     quarantine: refused.map((row) => ({ ...row, at: iso(row.at) })),
     /** Of which the list has the last ones. */
     quarantined: refused.length < SHOWN ? refused.length : store.quarantineCount(),
-    log: lines(),
+    log: deps.lines(),
     at: iso(clock.now()),
   };
 }
 
-function linkOf(link: Link): { up: boolean; words: string } {
-  return link.up ? { up: true, words: "connected" } : { up: false, words: link.why };
-}
+const linkOf = (link: Link): { up: boolean; words: string } => ({ up: link.up, words: link.up ? "connected" : link.why });
 
 function printerOf({ config, state }: Lane, open: Attempt[]) {
   const { status, words, since, capabilities, warnings, faults } = state();

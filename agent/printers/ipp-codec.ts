@@ -35,17 +35,9 @@ export type Message = { code: number; requestId: number; groups: Group[]; data: 
 /** What is written: each attribute with its tag. */
 export type Written = { tag: number; attributes: Record<string, [tag: number, ...values: (string | number | boolean)[]]> };
 
-export function encodeIpp({
-  code,
-  requestId,
-  groups,
-  data,
-}: {
-  code: number;
-  requestId: number;
-  groups: Written[];
-  data?: Uint8Array;
-}): Buffer {
+type Sent = Pick<Message, "code" | "requestId"> & { groups: Written[]; data?: Uint8Array };
+
+export function encodeIpp({ code, requestId, groups, data }: Sent): Buffer {
   const head = Buffer.alloc(8);
   head.writeUInt16BE(0x0101, 0); // IPP 1.1: whoever speaks 2.0 takes it too
   head.writeUInt16BE(code, 2);
