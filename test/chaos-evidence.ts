@@ -5,6 +5,7 @@ import type { Ear } from "../fixtures/chaos/ear.ts";
 import type { Figures, Site, Tenant } from "../fixtures/chaos/site.ts";
 import type { Client } from "../fixtures/client.ts";
 import { lying } from "../fixtures/person.ts";
+import { isGood } from "../fixtures/printers/machine.ts";
 import type { JobState } from "#shared/states.ts";
 import type { Growth, Head, Leaf } from "./cluster-checker.ts";
 import type { Arrival, Asked, Delivery, History, Job, Line, Print } from "./history-checker.ts";
@@ -205,7 +206,7 @@ async function inUse(line: Site["lines"][number], sealedRefs: ReadonlySet<string
 
 async function printsOf({ name, floor }: Site["lines"][number]): Promise<Print[]> {
   const links = await floor.links();
-  const good = floor.machine?.labels.filter(({ isVoid, isForeign }) => !isVoid && !isForeign) ?? [];
+  const good = floor.machine?.labels.filter(isGood) ?? [];
   return good.map(({ at }, i) => ({ station: name, link: links[i] ?? "", at }));
 }
 
