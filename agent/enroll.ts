@@ -43,6 +43,7 @@ export async function enroll(argv: string[]): Promise<number> {
   try {
     const met = await meet(origin, key, given, draft);
     try {
+      checkMeant(met.station, given);
       if (draft.isInterrupted()) throw new ConfigError("interrupted");
       const { device, tenant } = met.station;
       draft.write({ ...(device.station === null ? {} : { station: device.station }), ...settings, cloud: origin, key: met.key });
@@ -114,7 +115,7 @@ type Met = { station: Station; key: string; isNew: boolean; undo(): Promise<void
 async function meet(origin: string, key: string, given: Given, draft: Reserved): Promise<Met> {
   const cloud = cloudClient(origin, key);
   const said = await cloud.station();
-  if (said.ok) return checked({ station: said.value, key, isNew: false, undo: async () => {} }, given);
+  if (said.ok) return { station: said.value, key, isNew: false, undo: async () => {} };
   if (said.code !== "DEVICE_KEY_REQUIRED") throw unmet(origin, said);
   return register(cloud, origin, given, draft);
 }
@@ -139,7 +140,7 @@ async function register(cloud: CloudClient, origin: string, given: Given, draft:
     await undo();
     throw unmet(origin, own);
   }
-  return checked({ station: own.value, key: key.secret, isNew: true, undo }, given);
+  return { station: own.value, key: key.secret, isNew: true, undo };
 }
 
 /** Where the answer was lost there may be a device whose key was shown to nobody. */
@@ -157,19 +158,14 @@ async function remove(cloud: CloudClient, { id }: Device): Promise<void> {
   if (!gone.ok) process.stderr.write(`the device ${id} is left there, remove it: ${gone.message}\n`);
 }
 
-async function checked(met: Met, { tenant, station }: Given): Promise<Met> {
-  const is = met.station;
-  if (tenant !== undefined && is.tenant.id !== tenant) {
-    await met.undo();
+/** What was typed has to go with what the cloud says of the key. */
+function checkMeant(is: Station, { tenant, station }: Given): void {
+  if (tenant !== undefined && is.tenant.id !== tenant)
     throw new ConfigError(`this key is of the tenant ${is.tenant.id}, not of ${tenant}: take a key of that tenant`);
-  }
-  if (station !== undefined && is.device.station !== null && is.device.station !== station) {
-    await met.undo();
+  if (station !== undefined && is.device.station !== null && is.device.station !== station)
     throw new ConfigError(
       `this key's device is at the station ${JSON.stringify(is.device.station)}, not ${JSON.stringify(station)}: leave --station out, or change the device`,
     );
-  }
-  return met;
 }
 
 async function named(cloud: CloudClient, origin: string, name: string): Promise<Device | undefined> {
