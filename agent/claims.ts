@@ -163,6 +163,7 @@ export function claimsOf(deps: ClaimDeps) {
     return standing.info()?.poll_interval_ms ?? POLL_MS;
   });
   return {
+    /** Work waits: claim now rather than at the next poll. */
     wake,
     /** How many jobs in a row weren't to be trusted, where that keeps it from claiming more. */
     wary: () => (isWary() ? distrusted.size : null),

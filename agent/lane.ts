@@ -4,23 +4,17 @@ import { maySkip } from "./answers.ts";
 import { askOf, type Attempt, isLying, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
 import { type Flight, type FlightFloor, flights } from "./flight.ts";
-import { LOOK_MS, openPress, type PressOptions, type PressState } from "./press.ts";
+import { LOOK_MS, openPress, type PressOptions } from "./press.ts";
 import type { Printer } from "./printers/driver.ts";
 import * as steps from "./steps.ts";
 import { takersOf } from "./template.ts";
 import { testLabels } from "./test-label.ts";
 
-export type Lane = {
-  config: PrinterConfig;
-  state(): PressState;
-  /** Prints a label that is nobody's, between two jobs; says in words what came of it. */
-  test(operator: string): Promise<string>;
-  end(): Promise<void>;
-};
+export type Lane = ReturnType<typeof startLane>;
 
 const drawnBy = ({ label: { widthMm, heightMm }, dpi, simulated }: PrinterConfig) => [widthMm, heightMm, dpi, simulated];
 
-export function startLane(floor: FlightFloor, config: PrinterConfig, options: PressOptions): Lane {
+export function startLane(floor: FlightFloor, config: PrinterConfig, options: PressOptions) {
   const { store, clock, news, say } = floor;
   const stop = new AbortController();
   const leaving = new AbortController();
@@ -168,8 +162,9 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   return {
     config,
     state: press.state,
+    /** Prints a label that is nobody's, between two jobs; says in words what came of it. */
     test: tests.ask,
-    end: async () => {
+    end: async (): Promise<void> => {
       leaving.abort();
       const cancel = clock.after(press.patience.drainMs, () => stop.abort());
       news.beat();

@@ -1,5 +1,5 @@
 // The station: claims ahead, keeps its leases, prints lane by lane, listens to its scanners, and tells the cloud all of it when it can.
-import { openBuffer, type Store } from "./buffer.ts";
+import { openBuffer } from "./buffer.ts";
 import { claimsOf } from "./claims.ts";
 import { adoptionOf } from "./adoption.ts";
 import { takeOver } from "./answers.ts";
@@ -23,7 +23,7 @@ import { openScanner } from "./scanners/index.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import { type Scans, scansOf } from "./scans.ts";
 import { reportOf, standingOf, tellingOf } from "./standing.ts";
-import { type State, stateOf } from "./state.ts";
+import { stateOf } from "./state.ts";
 import type { Floor, Say } from "./floor.ts";
 import { recover } from "./steps.ts";
 import { loadTemplates } from "./template.ts";
@@ -37,16 +37,8 @@ export type StationOptions = PressOptions & {
   /** Until a call to the cloud is given up. */
   callMs?: number;
 };
-export type Station = {
-  url: string;
-  /** Work waits: claim now rather than at the next poll. */
-  wake(): void;
-  /** As GET /api/state tells it. */
-  state(): State;
-  store: Store;
-  end(): Promise<void>;
-};
-export async function startStation(config: AgentConfig, options: StationOptions): Promise<Station> {
+export type Station = Awaited<ReturnType<typeof startStation>>;
+export async function startStation(config: AgentConfig, options: StationOptions) {
   const { log } = options;
   const say: Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
   const clock = steadyClock(options.clock, say);
@@ -83,6 +75,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     pause.set(is);
     claims.wake();
   };
+  /** As GET /api/state tells it. */
   const state = () =>
     stateOf({
       config,
