@@ -27,11 +27,10 @@ function attemptFrom(row: Row): Attempt {
   };
 }
 
-export function attemptsIn({ run, insert, all, get, write, clock }: Sql) {
-  const attempt = (id: string): Attempt | undefined => {
-    const row = get("SELECT * FROM attempts WHERE attempt_id = ?", id);
-    return row && attemptFrom(row);
-  };
+export function attemptsIn({ run, insert, all, get, count, write, clock }: Sql) {
+  const attempts = (where: string, ...values: unknown[]): Attempt[] =>
+    all(`SELECT * FROM attempts WHERE ${where}`, ...values).map(attemptFrom);
+  const attempt = (id: string): Attempt | undefined => attempts("attempt_id = ?", id)[0];
   const must = (id: string): Attempt => {
     const found = attempt(id);
     if (!found) throw new Error(`the attempt ${id} isn't in the buffer`);
@@ -70,24 +69,18 @@ export function attemptsIn({ run, insert, all, get, write, clock }: Sql) {
         ).changes > 0; // oxfmt-ignore
       }),
     /** Those that are still to be worked on: after a long outage thousands more only wait to be heard of. */
-    inHand: (): Attempt[] =>
-      all("SELECT * FROM attempts WHERE ended IS NULL AND stage NOT IN ('sealing', 'orphan') ORDER BY created_at, rowid").map(attemptFrom),
-    orphans: (): Attempt[] =>
-      all("SELECT * FROM attempts WHERE ended IS NULL AND stage = 'orphan' ORDER BY created_at, rowid").map(attemptFrom),
+    inHand: () => attempts("ended IS NULL AND stage NOT IN ('sealing', 'orphan') ORDER BY created_at, rowid"),
+    orphans: () => attempts("ended IS NULL AND stage = 'orphan' ORDER BY created_at, rowid"),
     /** The latest of those that the cloud still has to hear of. */
-    unheard: (most: number): Attempt[] =>
-      all("SELECT * FROM attempts WHERE ended IS NULL AND stage = 'sealing' ORDER BY created_at DESC LIMIT ?", most).map(attemptFrom),
-    sealing: (): number => Number(get("SELECT count(*) AS count FROM attempts WHERE ended IS NULL AND stage = 'sealing'")?.["count"]),
-    ofJob: (ref: string): Attempt[] =>
-      all("SELECT * FROM attempts WHERE job_ref = ? ORDER BY created_at DESC, rowid DESC", ref).map(attemptFrom),
-    recent: (most: number): Attempt[] =>
-      all("SELECT * FROM attempts WHERE ended IS NOT NULL ORDER BY updated_at DESC LIMIT ?", most).map(attemptFrom),
+    unheard: (most: number) => attempts("ended IS NULL AND stage = 'sealing' ORDER BY created_at DESC LIMIT ?", most),
+    sealing: (): number => count("attempts WHERE ended IS NULL AND stage = 'sealing'"),
+    ofJob: (ref: string) => attempts("job_ref = ? ORDER BY created_at DESC, rowid DESC", ref),
+    recent: (most: number) => attempts("ended IS NOT NULL ORDER BY updated_at DESC LIMIT ?", most),
     /** Attempts whose label says this, the latest first. */
-    allOfLink: (text: string): Attempt[] =>
-      all("SELECT * FROM attempts WHERE link = ? ORDER BY created_at DESC, rowid DESC LIMIT 100", text).map(attemptFrom),
+    allOfLink: (text: string) => attempts("link = ? ORDER BY created_at DESC, rowid DESC LIMIT 100", text),
 
     intend: (attemptId: string, printer: string, { token, sha256, bytes }: { token: string; sha256: string; bytes: number }): number =>
-      write(() => insert("acts", { attempt_id: attemptId, printer, token, sha256, bytes, intended_at: clock.now() })),
+      insert("acts", { attempt_id: attemptId, printer, token, sha256, bytes, intended_at: clock.now() }),
     /** The number of the last act that this buffer knows, forgotten ones included. */
     lastActOfAll: (): number => Number(get("SELECT seq FROM sqlite_sequence WHERE name = 'acts'")?.["seq"] ?? 0),
     /** An act that this buffer has lost, written down anew; false where it has lost the attempt, too. */
@@ -108,7 +101,7 @@ export function attemptsIn({ run, insert, all, get, write, clock }: Sql) {
         run("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'acts'", n);
       }),
     receipt: (n: number, receipt: object) =>
-      void write(() => run("UPDATE acts SET receipt = ?, received_at = ? WHERE n = ?", JSON.stringify(receipt), clock.now(), n)),
+      void run("UPDATE acts SET receipt = ?, received_at = ? WHERE n = ?", JSON.stringify(receipt), clock.now(), n),
     lastAct: (attemptId: string): { sha256: string; bytes: number; printer: string } | undefined => {
       const row = get("SELECT * FROM acts WHERE attempt_id = ? ORDER BY n DESC LIMIT 1", attemptId);
       return row && { sha256: String(row["sha256"]), bytes: Number(row["bytes"]), printer: String(row["printer"]) };

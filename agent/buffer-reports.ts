@@ -18,7 +18,7 @@ export type ReportRow = {
 } & ({ kind: "result"; body: ReportBody } | { kind: "orphan"; body: OrphanReport });
 export type Fate = "taken" | "dropped" | "quarantined";
 
-export function reportsIn({ run, insert, all, get, write, clock }: Sql, must: (attemptId: string) => Attempt) {
+export function reportsIn({ run, insert, all, get, count, write, clock }: Sql, must: (attemptId: string) => Attempt) {
   const enqueue = (attemptId: string, kind: ReportRow["kind"], body: object): number =>
     insert("reports", {
       attempt_id: attemptId, kind, key: randomUUID(), body: JSON.stringify(body), at: clock.now(), correlation: clickNow() ?? null,
@@ -26,7 +26,7 @@ export function reportsIn({ run, insert, all, get, write, clock }: Sql, must: (a
 
   return {
     report: (attemptId: string, item: BundleItem & { reason?: string }) =>
-      void write(() => enqueue(attemptId, "result", { job_ref: must(attemptId).jobRef, attempt_id: attemptId, ...item })),
+      void enqueue(attemptId, "result", { job_ref: must(attemptId).jobRef, attempt_id: attemptId, ...item }),
     /** What the cloud has heard of an attempt already, before this buffer began. */
     heardBefore: ({ attemptId, jobRef }: Pick<Attempt, "attemptId" | "jobRef">, items: BundleItem[]) =>
       write(() => {
@@ -36,7 +36,7 @@ export function reportsIn({ run, insert, all, get, write, clock }: Sql, must: (a
         }
       }),
     reportOrphan: ({ attemptId, jobRef }: Attempt, said: Pick<OrphanReport, "evidence" | "disposition" | "actor">) =>
-      void write(() => enqueue(attemptId, "orphan", { job_ref: jobRef, attempt_id: attemptId, ...said })),
+      void enqueue(attemptId, "orphan", { job_ref: jobRef, attempt_id: attemptId, ...said }),
     /** In order, without those of the attempts that are named. */
     waiting: (most: number, aside: string[]): ReportRow[] =>
       all(
@@ -57,19 +57,13 @@ export function reportsIn({ run, insert, all, get, write, clock }: Sql, must: (a
     isUntold: (attemptId: string): boolean =>
       get("SELECT 1 FROM reports WHERE attempt_id = ? AND kind = 'result' AND fate IS NULL LIMIT 1", attemptId) !== undefined,
     settle: (n: number, fate: Fate, told: string | null) =>
-      void write(() =>
-        run("UPDATE reports SET fate = ?, told = ?, settled_at = ? WHERE n = ? AND fate IS NULL", fate, told, clock.now(), n),
-      ),
+      void run("UPDATE reports SET fate = ?, told = ?, settled_at = ? WHERE n = ? AND fate IS NULL", fate, told, clock.now(), n),
     /** What this attempt still has to say is said to nobody: its job went on. */
     dropReports: (attemptId: string, told: string) =>
-      void write(() =>
-        run(
-          "UPDATE reports SET fate = 'dropped', told = ?, settled_at = ? WHERE attempt_id = ? AND kind = 'result' AND fate IS NULL",
-          told,
-          clock.now(),
-          attemptId,
-        ),
-      ),
+      void run(
+        "UPDATE reports SET fate = 'dropped', told = ?, settled_at = ? WHERE attempt_id = ? AND kind = 'result' AND fate IS NULL",
+        told, clock.now(), attemptId,
+      ), // oxfmt-ignore
     /** The bundle's items, exactly as they are sent. */
     items: (attemptId: string): BundleItem[] =>
       all("SELECT body FROM reports WHERE attempt_id = ? AND kind = 'result' ORDER BY n", attemptId)
@@ -84,10 +78,12 @@ export function reportsIn({ run, insert, all, get, write, clock }: Sql, must: (a
       return row && (JSON.parse(String(row["body"])) as ReportBody).status;
     },
     depth: (): { count: number; oldestAt: number | null; pictures: number } => {
-      const row = get("SELECT count(*) AS count FROM reports WHERE fate IS NULL");
-      const oldest = get("SELECT at FROM reports WHERE fate IS NULL ORDER BY n LIMIT 1");
-      const pictures = get("SELECT count(*) AS count FROM pictures WHERE sent_at IS NULL");
-      return { count: Number(row?.["count"]), oldestAt: (oldest?.["at"] ?? null) as number | null, pictures: Number(pictures?.["count"]) };
+      const oldest = get("SELECT at FROM reports WHERE fate IS NULL ORDER BY n LIMIT 1")?.["at"] ?? null;
+      return {
+        count: count("reports WHERE fate IS NULL"),
+        oldestAt: oldest as number | null,
+        pictures: count("pictures WHERE sent_at IS NULL"),
+      };
     },
   };
 }

@@ -6,7 +6,7 @@ const KEPT_SIGHTINGS = 20_000;
 
 export const sightingsIn = ({ run, insert, all, write, clock }: Sql) => ({
   picture: (sha256: string, mediaType: string, bytes: Uint8Array) =>
-    void write(() => run("INSERT INTO pictures VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING", sha256, mediaType, bytes, clock.now())),
+    void run("INSERT INTO pictures VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING", sha256, mediaType, bytes, clock.now()),
   /** In order, without those that are named. */
   nextPictures: (most: number, aside: string[]): { sha256: string; mediaType: string; bytes: Uint8Array<ArrayBuffer> }[] =>
     all(
@@ -17,8 +17,7 @@ export const sightingsIn = ({ run, insert, all, write, clock }: Sql) => ({
       sha256: String(row["sha256"]), mediaType: String(row["media_type"]), bytes: row["bytes"] as Uint8Array<ArrayBuffer>,
     })), // oxfmt-ignore
   /** Once the cloud has it, its bytes needn't lie here as well. */
-  pictureSent: (sha256: string) =>
-    void write(() => run("UPDATE pictures SET sent_at = ?, bytes = NULL WHERE sha256 = ?", clock.now(), sha256)),
+  pictureSent: (sha256: string) => void run("UPDATE pictures SET sent_at = ?, bytes = NULL WHERE sha256 = ?", clock.now(), sha256),
 
   sighting: ({ scanner, text, scanned_at, image_sha256 }: Seen) =>
     write(() => {

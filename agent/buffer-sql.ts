@@ -35,7 +35,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     statements.set(sql, known);
     return known;
   };
-  const run = (sql: string, ...values: unknown[]) => prepared(sql).run(...values);
+  const run = (sql: string, ...values: unknown[]) => write(() => prepared(sql).run(...values));
   /** Says its number. */
   const insert = (table: string, row: Row): number => {
     const names = Object.keys(row);
@@ -44,6 +44,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
   };
   const all = (sql: string, ...values: unknown[]) => read(() => prepared(sql).all(...values)) as Row[];
   const get = (sql: string, ...values: unknown[]) => read(() => prepared(sql).get(...values)) as Row | undefined;
+  const count = (what: string): number => Number(get(`SELECT count(*) AS count FROM ${what}`)?.["count"]);
   let fault: string | null = null;
   let isBroken = false;
   const damaged = () => saying("buffer_damaged", { file });
@@ -76,9 +77,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
   /** What is kept by a name. */
   const meta = (name: string): string | undefined => get("SELECT value FROM meta WHERE name = ?", name)?.["value"] as string | undefined;
   const setMeta = (name: string, value: string) =>
-    void write(() =>
-      run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value),
-    );
+    void run("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value);
 
   const ownInode = inodeOf(file) ?? 0;
   /** Whether there is room for the reports of some labels, before the disk has to say so. */
@@ -112,6 +111,7 @@ export function sqlOn(db: Database.Database, { file, dataDir, clock }: { file: s
     insert,
     all,
     get,
+    count,
     write,
     meta,
     setMeta,

@@ -72,7 +72,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
       return Math.max(Number(attempts ?? 0), Date.parse(seen ?? "") || 0);
     },
     /** Leases were counted by the clock of a process that is gone: each is asked for before it is believed. */
-    distrustLeases: () => void write(() => run("UPDATE attempts SET lease_until = 0 WHERE ended IS NULL AND lease_until <> 0")),
+    distrustLeases: () => void run("UPDATE attempts SET lease_until = 0 WHERE ended IS NULL AND lease_until <> 0"),
     /** How large the file may grow, in pages of 4 KiB; `full` is as large as it is. */
     limit: (pages: number | "full" | "none") =>
       void db.pragma(`max_page_count = ${pages === "full" ? 1 : pages === "none" ? 4_294_967_294 : pages}`),
