@@ -1,30 +1,14 @@
 // Questions and answers over a port that also speaks unasked: everything is heard, at any time, and a question waits no longer than it said.
 import type { Buffer } from "node:buffer";
 import { afterHearing, type Clock } from "../clock.ts";
-import type { Closed, Port, Written } from "../duplex.ts";
+import type { Port, Written } from "../duplex.ts";
 
 const LATE_MAX = 20;
 
-export type Dialogue<Answer> = {
-  send(bytes: Uint8Array | string, stallMs: number): Promise<Written>;
-  /** The first answer that `pick` makes something of; undefined when the time is up or the port is closed. */
-  hear<T>(pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined>;
-  /** Hears what is answered to it; undefined as well where it can't be sent. */
-  ask<T>(question: Uint8Array | string, pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined>;
-  /** Waits until no late answer to an earlier question has come for so long, since answers don't say to which they are. False where there is no end to them. */
-  silence(isLate: (answer: Answer) => boolean, ms: number): Promise<boolean>;
-  /** Nothing but time; shorter when the port closes. */
-  pause(ms: number): Promise<void>;
-  closed(): Closed | undefined;
-};
+export type Dialogue<Answer> = ReturnType<typeof dialogue<Answer>>;
 
 /** `lex` takes what came and gives the whole answers in it; what is incomplete it keeps. `onAnswer` hears every one, asked for or not. */
-export function dialogue<Answer>(
-  port: Port,
-  clock: Clock,
-  lex: (bytes: Buffer) => Answer[],
-  onAnswer: (answer: Answer) => void,
-): Dialogue<Answer> {
+export function dialogue<Answer>(port: Port, clock: Clock, lex: (bytes: Buffer) => Answer[], onAnswer: (answer: Answer) => void) {
   const waiting = new Set<(answer: Answer | undefined) => void>();
   port.onData((bytes) => {
     for (const answer of lex(bytes)) {
@@ -36,6 +20,7 @@ export function dialogue<Answer>(
     for (const wait of waiting) wait(undefined);
   });
 
+  /** The first answer that `pick` makes something of; undefined when the time is up or the port is closed. */
   const hear = <T>(pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined> =>
     new Promise((resolve) => {
       if (port.closed) return resolve(undefined);
@@ -54,16 +39,19 @@ export function dialogue<Answer>(
   return {
     send,
     hear,
-    ask: async (question, pick, ms) => {
+    /** Hears what is answered to it; undefined as well where it can't be sent. */
+    ask: async <T>(question: Uint8Array | string, pick: (answer: Answer) => T | undefined, ms: number): Promise<T | undefined> => {
       const answer = hear(pick, ms);
       const { fault } = await send(question, ms);
       return fault === undefined ? answer : undefined;
     },
-    silence: async (isLate, ms) => {
+    /** Waits until no late answer to an earlier question has come for so long, since answers don't say to which they are. False where there is no end to them. */
+    silence: async (isLate: (answer: Answer) => boolean, ms: number): Promise<boolean> => {
       for (let n = 0; n < LATE_MAX; n += 1) if (!(await hear((answer) => isLate(answer) || undefined, ms))) return true;
       return false;
     },
-    pause: async (ms) => {
+    /** Nothing but time; shorter when the port closes. */
+    pause: async (ms: number): Promise<void> => {
       await hear(() => undefined, ms);
     },
     closed: () => port.closed,
