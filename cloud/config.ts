@@ -293,9 +293,12 @@ function fileSettings(file: string, env: Given): Given {
   }
 }
 
+/** Who types --port is to find where the port is set. */
+export const WHERE_SET = "; settings such as IMPRIMATUR_PORT come from the environment or from FILE";
+
 /** From weakest to strongest: the table's defaults, the caller's, the file's, the environment's. */
 export function loadConfig(argv: string[] = process.argv.slice(2), defaults: Given = {}, env: Given = process.env): Config {
-  const { config } = argumentsOf("imprimatur cloud [--config FILE]", { config: { type: "string" } }, argv);
+  const { config } = argumentsOf(`imprimatur cloud [--config FILE]${WHERE_SET}`, { config: { type: "string" } }, argv);
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== "")); // set to nothing is not set
   return configFrom({ ...defaults, ...(config === undefined ? {} : fileSettings(config, env)), ...set });
 }

@@ -71,7 +71,7 @@ test("npm start that is interrupted while it shows things ends well, and calls n
 });
 
 test("npm start says what it takes, and which option a wrong one was meant to be", async () => {
-  const usage = "usage: imprimatur start [--once] [--config FILE]";
+  const usage = "usage: imprimatur start [--once] [--config FILE]; settings such as IMPRIMATUR_PORT come from the environment or from FILE";
   expect(await run("fixtures/start.ts", ["--onec"])).toEqual({
     code: 2,
     said: `imprimatur: there is no option --onec; did you mean --once? (${usage})\n`,
