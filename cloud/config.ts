@@ -106,7 +106,7 @@ const database = (value: string): string => {
 export const bootstrapKey = (value: string): string => {
   const { BOOTSTRAP_KEY_MIN_LENGTH: least, SECRET_MAX_LENGTH: most } = limits;
   if (value.length < least || value.length > most || !/^[\x21-\x7e][\x20-\x7e]*[\x21-\x7e]$/.test(value))
-    throw new Error(`must have ${least} to ${most} printable ASCII characters, spaces only inside`);
+    throw new Error(`must have ${least} to ${most} printable ASCII characters, spaces only inside and no line end`);
   if (!looksWhole(value)) throw new Error("looks like a key that Imprimatur made, and its checksum doesn't fit: was it cut when copied?");
   return value;
 };

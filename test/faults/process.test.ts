@@ -148,6 +148,7 @@ test("a second cloud on the same folder is refused with a sentence, and the firs
 test.each([
   [{ IMPRIMATUR_PROT: "1" }, [], "did you mean IMPRIMATUR_PORT?"],
   [{ IMPRIMATUR_BOOTSTRAP_KEY: `imp_${"x".repeat(57)}` }, [], "its checksum doesn't fit"],
+  [{ IMPRIMATUR_BOOTSTRAP_KEY: "a-key-of-its-operators-own\n" }, [], "spaces only inside and no line end"],
   [{ IMPRIMATUR_ANCHOR: "LOG" }, [], "IMPRIMATUR_ANCHOR: must be log or off; else it must be a URL that begins with http:// or https://"],
   [{ IMPRIMATUR_PORT: "http" }, [], "IMPRIMATUR_PORT: must be a port"],
   [{ IMPRIMATUR_HOST: "127.0.0.1:8080" }, [], "IMPRIMATUR_HOST: must be an address or a host's name"],
