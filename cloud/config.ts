@@ -65,13 +65,15 @@ const base = (value: string): string => {
   if (/[?#]/.test(parsed)) throw new Error("must end with its path: no query, and no fragment");
   return parsed;
 };
+/** Where a password has an @ and a / in it, its end is taken for a path, and a part of it for a host, which a log would name. */
 function refuseHalfEncoded(parsed: string): void {
-  const { username, password } = new URL(parsed);
+  const { username, password, pathname, hash } = new URL(parsed);
   try {
-    decodeURIComponent(username + password);
+    if (!`${pathname}${hash}`.includes("@")) return void decodeURIComponent(username + password);
   } catch {
-    throw new Error("must have its user and password percent-encoded");
+    // the same fault
   }
+  throw new Error("must have its user and password percent-encoded (@ is %40, / is %2F, # is %23)");
 }
 const broker = (value: string): string => {
   const parsed = url("mqtt", "mqtts", "ws", "wss")(value);
