@@ -48,6 +48,12 @@ test("every metric that an alert or a panel names is exported", async (t) => {
   expect(named.length).toBeGreaterThan(20);
 });
 
+test("a panel whose title speaks of so many of a hundred shows a quantile", () => {
+  const shares = panels().filter(({ title }) => title.includes(" of 100"));
+  expect(shares.length).toBeGreaterThan(1);
+  expect(shares.filter(({ targets }) => targets.some(({ expr }) => !expr.startsWith("histogram_quantile(")))).toEqual([]);
+});
+
 test("nobody is alarmed by what another program exports under the same name", () => {
   const anybodys = named.filter((expr) => metricsIn(expr).some((name) => !expr.includes(`${name}{job="imprimatur"`)));
   expect(anybodys).toEqual([]);
