@@ -82,6 +82,13 @@ test("the broker's rules are the README's", () => {
   expect(read("mosquitto.conf")).toMatch(/^allow_anonymous false$/m);
 });
 
+test("in a node's container its commands are found by their name, as the alerts and the README name them", () => {
+  const dockerfile = read("Dockerfile");
+  const [, home = ""] = /^WORKDIR (\S+)$/m.exec(dockerfile) ?? [];
+  expect(dockerfile).toContain(`ENV PATH=${home}/node_modules/.bin:$PATH\n`);
+  expect(dockerfile).toMatch(/^ENTRYPOINT \["imprimatur", "cloud"\]$/m);
+});
+
 if (haproxyMissing) process.stderr.write(`skipped: the proxy's configuration: ${haproxyMissing}\n`);
 test.skipIf(haproxyMissing)("the proxy's configuration is one, names all nodes and asks whether they are ready", async () => {
   const check = async (text: string) => {
