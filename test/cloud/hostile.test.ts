@@ -279,6 +279,7 @@ test("a wrong content type is 415, an unknown address 404, a wrong verb 405 with
   );
   expect(unnamed).toMatch(/^HTTP\/1.1 415 [^]*say what the body is: Content-Type: application\/json/);
   expect((await w.admin.get("/nowhere")).body.error.code).toBe("NOT_FOUND");
+  expect((await w.admin.get("//products")).body.error.message).toContain("those of the API begin with /api/v2,");
   const wrong = await w.admin.send("PUT", "/api-keys");
   expect([wrong.status, wrong.headers.get("allow"), wrong.body.error.code]).toEqual([405, "GET, HEAD, POST", "METHOD_NOT_ALLOWED"]);
   expect((await w.admin.send("DELETE", "/t%65nants")).headers.get("allow")).toBe("GET, HEAD, POST");
