@@ -108,7 +108,8 @@ const prefixLengthOf = (companyPrefixes: readonly string[], gtin: string): numbe
 /** The EPC, or why there is none. */
 export function epcOf(companyPrefixes: readonly string[], gtin: string, serial: string): { epc: string } | { fault: string } {
   const companyPrefixLength = prefixLengthOf(companyPrefixes, gtin);
-  if (companyPrefixLength === undefined) return { fault: `none of the tenant's company prefixes begins the GTIN ${gtin}` };
+  if (companyPrefixLength === undefined)
+    return { fault: `none of the tenant's company prefixes (PATCH /tenant sets them) begins the GTIN ${gtin} behind its first digit` };
   const fault = epcSerialFault(serial);
   if (fault) return { fault: `the serial ${serial} ${fault}` };
   return { epc: encodeSgtin96({ gtin, serial, companyPrefixLength, filter: EPC_FILTER }) };

@@ -355,7 +355,7 @@ describe("a job isn't issued", () => {
     const [serial] = await home.allocate(1);
     const answer = await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial, needs: ["rfid"] });
     expect(answer).toEqual(refused("EPC_UNAVAILABLE", 422));
-    expect(answer.body.error.message).toContain("company prefixes");
+    expect(answer.body.error.message).toContain("company prefixes (PATCH /tenant sets them)");
     expect((await home.admin.post("/aidc/jobs", { gtin: home.gtin, serial })).body.sgtin96_epc).toBe(null);
   });
 
