@@ -216,6 +216,7 @@ test("a key that may not register, one that nobody knows, another web site and a
     [["--cloud", w.url, "--key", `${key}x`], 1, /doesn't know this key/],
     [["--cloud", `http://127.0.0.1:${port}`, "--key", key], 1, /isn't the cloud: is the address right\?/],
     [["--cloud", net.url, "--key", key], 1, /doesn't answer.*is the address right/],
+    [["--cloud", w.url.replace("http", "https"), "--key", key], 1, /no TLS is spoken there: .* http:/],
     [["--cloud", `${w.url}/api`, "--key", key], 1, /cloud must be an origin/],
     [["--key", key], 2, /--cloud is missing/],
     [["--cloud", w.url], 2, /--key is missing/],
