@@ -11,6 +11,7 @@ import { isObject } from "#shared/object.ts";
 import { closed, Word } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { can, drivers, whoCan } from "./printers/index.ts";
+import { RFID_TRIES } from "./printers/zpl-format.ts";
 import { pullerOf } from "./scanners/camera.ts";
 import { type ScannerDriver, scanners } from "./scanners/index.ts";
 
@@ -42,10 +43,14 @@ const Printer = closed({
   simulated: Type.Optional(Type.Boolean({ default: false, description: "Its evidence is marked, and seals in a sandbox only" })),
   control: Type.Optional(said(Url, "A simulated one's address, for its faults")),
   setup: Type.Optional(Type.String({ maxLength: 4_000, description: "Sent at the head of every label" })),
-  rfidTries: Type.Optional(Type.Integer({ minimum: 1, maximum: 10, description: "Labels to try until a tag takes its EPC" })),
+  rfidTries: Type.Optional(
+    Type.Integer({ default: RFID_TRIES, minimum: 1, maximum: 10, description: "Labels to try until a tag takes its EPC" }),
+  ),
   fence: Type.Optional(Type.Enum(["gs-h", "gs-r", "none"], { description: "ESC/POS: how it answers, where it isn't to be tried out" })),
-  cut: Type.Optional(Type.Boolean({ description: "ESC/POS: cut after each label" })),
-  inFlight: Type.Optional(Type.Integer({ minimum: 1, maximum: 4, description: "Labels under way at once, on a printer with a counter" })),
+  cut: Type.Optional(Type.Boolean({ default: true, description: "ESC/POS: cut after each label" })),
+  inFlight: Type.Optional(
+    Type.Integer({ default: 1, minimum: 1, maximum: 4, description: "Labels under way at once, on a printer with a counter" }),
+  ),
 });
 const Scanner = closed({
   name: said(Word, "As people call it"),

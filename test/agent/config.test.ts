@@ -47,7 +47,7 @@ test("what may be left out has the documented defaults", () => {
     claim: { ahead: 4, leaseSeconds: 60 },
     operators: [],
     scanners: [],
-    printers: [{ dpi: 203, rfid: false, attest: "device", simulated: false }],
+    printers: [{ dpi: 203, rfid: false, attest: "device", simulated: false, rfidTries: 3, cut: true, inFlight: 1 }],
   });
 });
 

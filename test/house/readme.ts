@@ -47,9 +47,11 @@ function settingsIn({ properties = {}, required = [] }: Shape, way = ""): string
   return Object.entries(properties).flatMap(([name, shape]) => {
     const { description = "", default: fallback, items } = shape;
     const here = way + name;
-    const inside = items ? settingsIn(items, `${here}[].`) : settingsIn(shape, `${here}.`);
-    const given =
-      fallback === undefined ? (required.includes(name) && inside.length === 0 ? "has to be there" : "") : code(JSON.stringify(fallback));
+    const within = items ?? shape;
+    const inside = settingsIn(within, `${here}${items ? "[]" : ""}.`);
+    const fillsItself = within.required?.every((one) => within.properties?.[one]?.default !== undefined) ?? false; // with what all in it is by itself
+    const mustBe = required.includes(name) && !fillsItself;
+    const given = fallback === undefined ? (mustBe ? "has to be there" : "") : code(JSON.stringify(fallback));
     return [[code(here), given, description], ...inside];
   });
 }
