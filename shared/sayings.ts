@@ -246,6 +246,7 @@ export const sayings = {
   column_twice: '"{column}" is there twice',
   column_missing: '"{column}" is missing',
   row_cells: "the row has {cells} cells where the header has {columns}",
+  row_cells_more: "there are {cells} cells for {columns} columns: one that has the separator in it has to stand in quotes",
   too_many_rows: "the file has more than {most} rows: split it",
   header_only: "the file has a header and no rows",
   is_required: "is required",

@@ -105,8 +105,9 @@ function headerOf(cells: string[], schema: CategoryVersion): string[] {
 
 /** A row as POST /products would be sent it. An empty cell is an absent field, and so is one of blanks. */
 export function productOf({ cells, columns }: CsvRow, { category, fieldSchema }: CategoryVersion): Record<string, unknown> {
-  if (cells.length !== columns.length)
-    throw new Refusal("VALIDATION_ERROR", saying("row_cells", { cells: cells.length, columns: columns.length }));
+  const counts = { cells: cells.length, columns: columns.length };
+  if (cells.length > columns.length) throw new Refusal("VALIDATION_ERROR", saying("row_cells_more", counts));
+  if (cells.length < columns.length) throw new Refusal("VALIDATION_ERROR", saying("row_cells", counts));
   const filled = columns.map((name, i) => [name, cells[i] ?? ""] as const).filter(([, cell]) => cell.trim() !== "");
   const isReserved = (name: string) => (RESERVED_COLUMNS as readonly string[]).includes(name);
   return {

@@ -31,6 +31,20 @@ async function imported(csv: string | Uint8Array<ArrayBuffer>, category = "elect
   return ended(taken.body.data.id as string);
 }
 
+test("a row that its own semicolons have torn apart is told to put that cell into quotes", async () => {
+  const kettle = (list: string) => `Kettle;A kettle of 1.7 litres;${gtin()};SN-1;A;${list}`;
+  const done = await imported(
+    `${HEADER.replaceAll(",", ";")}\n${kettle("lead; mercury")}\n${kettle('"lead; mercury"')}\nKettle;A kettle\n`,
+  );
+  expect([done.created, done.errors.map(({ message }: { message: string }) => message)]).toEqual([
+    1,
+    [
+      "there are 7 cells for 6 columns: one that has the separator in it has to stand in quotes",
+      "the row has 2 cells where the header has 6",
+    ],
+  ]);
+});
+
 test("a file is taken at once, worked off afterwards, and its rows are products", async () => {
   const before = gtin();
   const done = await imported(`${HEADER}\nPot,A pot of two litres,${before},SN-7,B,[]\n${row()}\n`);

@@ -249,6 +249,8 @@ export const de: ToldAbroad = {
     column_twice: "„{column}“ kommt zweimal vor",
     column_missing: "„{column}“ fehlt",
     row_cells: "die Zeile hat {cells} Zellen, die Kopfzeile {columns}",
+    row_cells_more:
+      "es sind {cells} Zellen bei {columns} Spalten: eine, in der das Trennzeichen vorkommt, muss in Anführungszeichen stehen",
     too_many_rows: "die Datei hat mehr als {most} Zeilen: bitte teilen",
     header_only: "die Datei hat eine Kopfzeile und sonst nichts",
     is_required: "fehlt und muss angegeben werden",

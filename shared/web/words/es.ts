@@ -247,6 +247,7 @@ export const es: ToldAbroad = {
     column_twice: "«{column}» está dos veces",
     column_missing: "falta «{column}»",
     row_cells: "la fila tiene {cells} celdas y la cabecera {columns}",
+    row_cells_more: "hay {cells} celdas para {columns} columnas: la que contenga el separador debe ir entre comillas",
     too_many_rows: "el archivo tiene más de {most} filas: divídalo",
     header_only: "el archivo tiene cabecera y ninguna fila",
     is_required: "es obligatorio",

@@ -242,6 +242,7 @@ export const zh: ToldAbroad = {
     column_twice: "“{column}”出现两次",
     column_missing: "缺少“{column}”",
     row_cells: "该行有 {cells} 个单元格，而表头有 {columns} 个",
+    row_cells_more: "{columns} 列却有 {cells} 个单元格：含有分隔符的单元格须加引号",
     too_many_rows: "文件超过 {most} 行：请拆分",
     header_only: "文件只有表头，没有数据行",
     is_required: "为必填项",
