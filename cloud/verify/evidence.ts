@@ -4,6 +4,7 @@ import { Value } from "typebox/value";
 import { digestOf } from "#shared/canonical.ts";
 import { openCredential } from "#shared/credential.ts";
 import { parseNote } from "#shared/note.ts";
+import { ErrorReply } from "#shared/wire/common.ts";
 import { isSimulated } from "#shared/wire/evidence.ts";
 import { LogConsistency, LogProof } from "#shared/wire/log.ts";
 import { Receipt } from "#shared/wire/trust.ts";
@@ -56,6 +57,8 @@ export async function linesOf(text: string, given: Given): Promise<Line[]> {
       ...replaced,
       ...unseenLines(file, PassportFile),
     ];
+  if (Value.Check(ErrorReply, file))
+    throw new Error(`the file is a refusal, as whoever saved it was answered: ${file.error.code}, ${file.error.message}`);
   throw new Error("the file is none that can be verified: a credential, a passport's or a log's proof, or a print's evidence");
 }
 

@@ -515,6 +515,7 @@ test("what can't be used at all ends with 2 and one line that says why", async (
     [[saved("")], /neither a credential nor JSON/],
     [[saved(text.slice(0, text.length / 2))], /was it cut off/],
     [[saved("[1]")], /none that can be verified/],
+    [[saved('{"error":{"code":"UNAUTHORIZED","message":"send a key"}}')], /is a refusal, .*: UNAUTHORIZED, send a key/],
     [[saved("5")], /no object/],
     [[saved({ ...bundle, proof: { ...bundle.proof, index: -1 } })], /looks like a passport's file, but \/proof\/index/],
     [[saved({ ...print, items: "x" })], /looks like print evidence/],
