@@ -140,6 +140,7 @@ export function claimsOf(deps: ClaimDeps) {
       if (clock.now() - Math.max(attempt.createdAt, standsSince) > letGoMs(config)) store.change(attempt.attemptId, { ended: "let go" });
   }
 
+  let isHeld = false;
   async function round(): Promise<void> {
     if (clock.now() - infoAt > INFO_MS || !standing.info() || !standing.keys()) {
       await standing.refresh();
@@ -150,6 +151,8 @@ export function claimsOf(deps: ClaimDeps) {
     if (deviceId === undefined || !standing.keys()) return;
     if (adoption.isDue() && (!hasRoom() || !(await adoption.run(deviceId)))) return;
     letGo();
+    isHeld = uplink.goesFirst();
+    if (isHeld) return uplink.stopped() === null ? standing.refresh() : undefined; // asks no more than whether the cloud is there again
     const isToTry = !isWary() || clock.now() - distrustedAt > DISTRUSTED_AGAIN_MS;
     const most = mayClaim() && isToTry ? Math.min(room(), isWary() ? 1 : Infinity) : 0;
     wasEmpty = most > 0 ? (await claim(most)) < most : false;
@@ -161,6 +164,9 @@ export function claimsOf(deps: ClaimDeps) {
       say("error", { event: "claims" }, (error as Error).message);
     }
     return standing.info()?.poll_interval_ms ?? POLL_MS;
+  });
+  news.onBeat(() => {
+    if (isHeld && !uplink.goesFirst()) wake();
   });
   return {
     /** Work waits: claim now rather than at the next poll. */

@@ -2,6 +2,7 @@
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
 import type { ResultOutcome } from "#shared/wire/jobs.ts";
+import { arrearsOf } from "./arrears.ts";
 import { batchesOf, type ResultRow } from "./batches.ts";
 import type { Store } from "./buffer.ts";
 import type { ReportRow } from "./buffer-reports.ts";
@@ -47,9 +48,11 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   let chunk: number = limits.RESULTS_MAX_ITEMS;
   let isTooMuch = false;
   const stop = pulse(clock);
+  const arrears = arrearsOf(store.depth().count > 0);
 
   function heard(said: Answer, askedAs: "us" | "anybody" = "us"): void {
     const now = !said.ok && said.unasked ? online : said.ok || (said.status > 0 && !isOfAnother(said));
+    if (said.ok && askedAs === "us" && arrears.heard() && notBefore <= clock.now()) stop.beat();
     if (online !== now)
       say(
         now ? "info" : "warn",
@@ -139,12 +142,16 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       const aside = attemptsAside.ids();
       const rows = store.waiting(chunk * BATCHES, aside);
       const [first] = rows;
-      if (!first && aside.length === 0) departures.clear();
-      if (!first) return false;
+      if (!first) {
+        if (arrears.tried(false)) news.beat();
+        if (aside.length === 0) departures.clear();
+        return false;
+      }
       const other = rows.findIndex(({ kind, correlation }) => kind !== "result" || correlation !== null); // a click's goes under its own id
       const results = rows.slice(0, other < 0 ? rows.length : other).filter((row) => row.kind === "result");
       const left = results.length > 1 ? await sendAll(batchesOf(results, chunk)) : await sendOne(first);
       news.beat();
+      if (left) arrears.tried(true);
       if (left) return true;
     }
   }
@@ -262,6 +269,8 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     stopped: () => stopped,
     /** Every other call tells how it went, so that one truth is known of the connection. */
     heard,
+    /** Whether what waits here is to be told before anything else is claimed. */
+    goesFirst: arrears.goFirst,
     end: async () => {
       over = true;
       stop.beat();

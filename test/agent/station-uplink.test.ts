@@ -53,8 +53,8 @@ const WHOLE = ["QUEUED", "CLAIMED", "RENDERED", "SPOOL_SUBMITTED", "PRINTED_ATTE
 const hasClaimed = ({ passed }: Network) => until(() => passed.some(({ path }) => path.endsWith("/claim/batch")));
 
 /** Eight labels that were claimed, and printed and sealed without the cloud: it has yet to hear of all that. */
-async function eightSealedAway(t: Ends) {
-  const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } });
+async function eightSealedAway(t: Ends, cloud = w, more: Partial<StationOptions> = {}) {
+  const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 8, leaseSeconds: 600 } } }, cloud, more);
   await hasClaimed(net);
   await ask(station, "POST", "/api/pause");
   const jobs = await Promise.all(Array.from({ length: 8 }, () => shop.issue()));
@@ -152,6 +152,21 @@ describe.concurrent("the cloud is away", () => {
     expect(net.passed.filter(({ path }) => path.endsWith("/aidc/results")).length).toBeGreaterThan(0);
     expect((await station.floor.links()).length).toBe(8);
     await until(() => station.state().buffer_depth === 0);
+  });
+
+  test("though its leases ran out it is told before more is claimed: no job is given out anew while its good label lies here", async (t) => {
+    const own = await world({}, t.onTestFinished);
+    const { shop, net, station, jobs } = await eightSealedAway(t, own, { pauses: { firstMs: 120_000, mostMs: 120_000 } });
+    own.later(1_000_000);
+    net.rule(() => "pass");
+    net.mend();
+    const inCloud = (ref: string) => shop.admin.get(`/aidc/jobs/${ref}`).then(({ body }) => body as { state: string; attempt: number });
+    const isJudged = async (ref: string) => ((job) => job.state === "SEALED" || job.attempt > 1)(await inCloud(ref));
+    for (const { job_ref: ref } of jobs) await until(() => isJudged(ref));
+    for (const { job_ref: ref } of jobs) expect(await inCloud(ref)).toMatchObject({ state: "SEALED", attempt: 1 });
+    expect(station.store.orphans()).toEqual([]);
+    const next = await shop.issue(); // and claims go on
+    await sealed(shop, next.job_ref);
   });
 
   test("a burst that is too much for a loaded cloud goes in smaller ones, until all of it is heard", async (t) => {
