@@ -144,7 +144,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       const [first] = rows;
       if (!first) {
         if (arrears.tried(false)) news.beat();
-        if (aside.length === 0) departures.clear();
+        for (const n of departures.keys()) if (!store.isWaiting(n)) departures.delete(n); // those aside are sent once more
         return false;
       }
       const other = rows.findIndex(({ kind, correlation }) => kind !== "result" || correlation !== null); // a click's goes under its own id
