@@ -101,6 +101,10 @@ export const limitTable = {
   SECRET_MAX_LENGTH: [4_096, "A credential in a header, a bootstrap key of one's own choosing included"],
   BOOTSTRAP_KEY_MIN_LENGTH: [24, "Characters of a bootstrap key of one's own choosing"],
   OFFLINE_GRACE_DEFAULT_S: [900, "How long a job that may have printed waits for its station"],
+  OFFLINE_COMEBACK_MS: [
+    30_000,
+    "And where that ended while the cloud or its store was away, from when it is back: so long a station may take to notice",
+  ],
   ATTEMPTS_DEFAULT_MAX: [3, "Physical tries of a print job, unless the tenant or the job says otherwise"],
   POSTGRES_CONNECTIONS: [16, "Connections of one node to PostgreSQL: as many units at once; a further one waits up to 5 s for one of them"],
   UNIT_SLOW_MS: [250, "A unit of work that takes longer is logged"],

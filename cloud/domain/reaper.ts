@@ -1,4 +1,5 @@
 // The reaper: what time does to print jobs. Each act is a compare-and-set like everybody else's, so several nodes may reap at once.
+import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
 import { leaseOf } from "#shared/states.ts";
 import { and, eq, sql } from "../store/drizzle.ts";
@@ -47,20 +48,22 @@ export async function dueNow(tx: Tx, most: number): Promise<Due[]> {
   }
   return due;
 }
-/** Does what is due to some jobs; says how many there were. */
-export async function reap(tx: Tx, most: number): Promise<number> {
+/** Does what is due to some jobs; says how many there were. `backAt`: before that nobody could say anything to this cloud, as far as this node knows. */
+export async function reap(tx: Tx, most: number, backAt?: number): Promise<number> {
   const due = await dueNow(tx, most);
-  for (const one of due) await reapOne(tx, one);
+  for (const one of due) await reapOne(tx, one, backAt);
   return due.length;
 }
-export const reapOne = async (tx: Tx, { tenantId, ref }: Due): Promise<void> => act(tx, await jobs.find(tx, tenantId, ref));
+export const reapOne = async (tx: Tx, { tenantId, ref }: Due, backAt = -Infinity): Promise<void> =>
+  act(tx, await jobs.find(tx, tenantId, ref), backAt);
 
-async function act(tx: Tx, row: jobs.Row): Promise<void> {
+async function act(tx: Tx, row: jobs.Row, backAt: number): Promise<void> {
   if ((row.lookAt ?? Infinity) > tx.now && (row.dueAt ?? Infinity) > tx.now) return; // heard of since
   const lease = leaseOf(row.state);
   const isUsedUp = row.attempt >= row.maxAttempts;
   if (lease === null) return row.state === "FAILED" && isUsedUp ? bury(tx, row, row.reason ?? LEASE_EXPIRED) : lookNext(row, null);
-  const until = await grantedUntil(tx, row);
+  const granted = await grantedUntil(tx, row);
+  const until = lease === "uncertain" && granted <= backAt ? backAt + limits.OFFLINE_COMEBACK_MS : granted;
   if (until > tx.now) return lookNext(row, until);
   if (lease === "uncertain") return expire(tx, row);
   if (isUsedUp) return bury(tx, row, LEASE_EXPIRED);

@@ -51,8 +51,8 @@ test("a heartbeat extends a lease, also one that ran out; once reclaimed it is s
 });
 
 type Looks = Partial<Pick<typeof printJobs.$inferSelect, "lookAt" | "dueAt">>;
-const looksOf = (ref: string) =>
-  w.store.read("looks", async ({ db }) => (await db.select().from(printJobs).where(eq(printJobs.jobRef, ref)))[0] as Required<Looks>);
+const looksOf = (ref: string, of = w) =>
+  of.store.read("looks", async ({ db }) => (await db.select().from(printJobs).where(eq(printJobs.jobRef, ref)))[0] as Required<Looks>);
 const leave = (ref: string, looks: Looks) =>
   w.store.write("looks", async ({ db }) => void (await db.update(printJobs).set(looks).where(eq(printJobs.jobRef, ref))));
 
@@ -160,6 +160,22 @@ test("a job that may be on paper waits for its grace, then fails and warns the n
   expect(again.job).toMatchObject({ job_ref: ref, attempt: 2, duplicate_risk: true });
   const { data: audit } = (await admin.get("/audit-logs?action=print.expired")).body;
   expect(audit[0]).toMatchObject({ subject: ref, actor: { kind: "system" } });
+});
+
+test("where its grace ended while the cloud was away, its station is waited for half a minute from when it is back", async (t) => {
+  const own = await world({ clock: "stopped" }, t.onTestFinished);
+  const { device, admin, ...shop } = await printShop(own);
+  await Promise.all([shop.issue(), shop.issue()]);
+  const [good, silent] = [await device.claim({ lease_seconds: 30 }), await device.claim({ lease_seconds: 30 })];
+  for (const one of [good, silent]) await device.upTo(one, "SPOOL_SUBMITTED");
+  await own.restart(async () => own.later(1_000 * SECOND));
+  for (const { job } of [good, silent])
+    await expect.poll(async () => (await looksOf(job.job_ref, own)).lookAt, SOON).toBeGreaterThan(Date.now() + 1_000 * SECOND);
+  expect(code(await device.say(good, goodItems(good)[2] ?? {}))).toBe("PRINTED_ATTESTED");
+  own.later(limits.OFFLINE_COMEBACK_MS);
+  const stateOf = async ({ job }: Claim) => (await admin.get(`/aidc/jobs/${job.job_ref}`)).body.state as string;
+  await expect.poll(() => stateOf(silent), SOON).toBe("FAILED");
+  expect(await stateOf(good)).toBe("PRINTED_ATTESTED");
 });
 
 test("a budget used up is a dead letter, and its serial stands in the re-print file", async () => {
