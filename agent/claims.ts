@@ -129,15 +129,17 @@ export function claimsOf(deps: ClaimDeps) {
     news.beat();
   }
 
-  let standsSince: number | undefined;
-  /** What waits behind a printer that can't print for so long, or at a station that was paused, others could do. */
+  const standsSince = { all: Infinity, tags: Infinity };
+  /** What waits behind a printer that can't print for so long, or at a station that was paused, others could do: labels with tags also where other printers work. */
   function letGo(): void {
-    for (const attempt of ahead().filter(maySkip))
-      if (takersOf(floor, attempt).length === 0) store.change(attempt.attemptId, { ended: "let go" }); // the settings are others now
-    if (!blocked() && !paused()) return void (standsSince = undefined);
-    standsSince ??= clock.now();
-    for (const attempt of ahead().filter(maySkip))
-      if (clock.now() - Math.max(attempt.createdAt, standsSince) > letGoMs(config)) store.change(attempt.attemptId, { ended: "let go" });
+    const stands = { all: blocked() || paused(), tags: !working().some(({ rfid }) => rfid) };
+    for (const what of ["all", "tags"] as const) standsSince[what] = stands[what] ? Math.min(standsSince[what], clock.now()) : Infinity;
+    for (const attempt of ahead().filter(maySkip)) {
+      const since = Math.min(standsSince.all, attempt.task.needs.includes("rfid") ? standsSince.tags : Infinity);
+      const isOfOthers = takersOf(floor, attempt).length === 0; // the settings are others now
+      if (isOfOthers || clock.now() - Math.max(attempt.createdAt, since) > letGoMs(config))
+        store.change(attempt.attemptId, { ended: "let go" });
+    }
   }
 
   let isHeld = false;

@@ -1,6 +1,8 @@
 // A station with two printers, one of which can't print: what it can't do doesn't keep the other waiting, and what the other may do it does.
 import { describe, expect, test } from "vitest";
+import { systemClock } from "../../agent/clock.ts";
 import type { PrinterConfig } from "../../agent/config.ts";
+import type { StationOptions } from "../../agent/station.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
 import { startLineScanner } from "../../fixtures/scanners/line.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
@@ -20,9 +22,9 @@ async function twoPrinters(t: Parameters<typeof floorOf>[0], first: Partial<Prin
   if (!one || !floor.machine) throw new Error("no printer");
   const { control: _control, ...plain } = one;
   floor.config.printers.push({ ...plain, name: "other", port: other.url, ...second });
-  const start = async () => {
+  const start = async (more: Partial<StationOptions> = {}) => {
     const patience = { idleMs: 60_000, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2_000 }; // no look but before a label
-    const station = await stationOn(t, floor, { patience });
+    const station = await stationOn(t, floor, { patience, ...more });
     return station;
   };
   return { shop, floor, machine: floor.machine, other, start };
@@ -39,6 +41,28 @@ describe.concurrent("while one printer is off", () => {
     const station = await start();
     await isIn(shop, ref, "PRINTED_ATTESTED");
     expect(station.state().jobs.filter(({ needs }) => needs.includes("rfid"))).toEqual([]);
+  });
+
+  test("a job with a tag that was claimed before that is let go after minutes, though the other prints, so that another station may do it", async (t) => {
+    const { shop, machine, start } = await twoPrinters(t, { rfid: true }, { rfid: false });
+    let off = 0;
+    const patience = { idleMs: 500, muteMs: 300, retryMs: [50, 100, 200], drainMs: 2_000 };
+    const station = await start({ clock: { ...systemClock, now: () => Date.now() + off }, patience });
+    await until(() => statuses(station) === "ready, ready");
+    const needs = { needs: ["qr", "rfid"] };
+    const { job_ref: first } = await shop.issue({ ...needs, priority: 1 });
+    const { job_ref: ref } = await shop.issue(needs);
+    await until(() => jobAt(station, first)?.stage === "printed" && jobAt(station, ref) !== undefined);
+    machine.fault("power-off");
+    await until(() => statuses(station).startsWith("offline"));
+    const { job_ref: plain } = await shop.issue();
+    await isIn(shop, plain, "PRINTED_ATTESTED");
+    const ended = () => station.store.ofJob(ref)[0]?.ended;
+    expect(ended()).toBe(null);
+    off = 300_000;
+    station.wake();
+    await until(() => ended() !== null, 20_000);
+    expect([ended(), jobAt(station, first)?.stage, machine.labels.length]).toEqual(["let go", "printed", 1]);
   });
 
   test("jobs that fit on its labels only don't fill the other's place", async (t) => {
