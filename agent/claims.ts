@@ -17,6 +17,7 @@ const INFO_MS = 300_000;
 /** So many jobs in a row whose envelopes aren't to be trusted: what is wrong isn't theirs, and each more that is claimed is an attempt less that it has. */
 const DISTRUSTED_MAX = 3;
 const DISTRUSTED_AGAIN_MS = 300_000;
+const REFUSED_MAX = 3; // labels in a row of which the cloud won't hear: each more is paper for nothing
 const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
 export type Asked = { key: string; body: ClaimBatch; at: number };
@@ -44,6 +45,12 @@ export function claimsOf(deps: ClaimDeps) {
   const distrusted = new Set<string>();
   let distrustedAt = -Infinity;
   const isWary = () => distrusted.size >= DISTRUSTED_MAX;
+  const begunAt = clock.now(); // with other settings, perhaps
+  /** When the cloud refused what it was told of the last of so many labels, where it refused it of all of them and nobody has seen to that; else null. */
+  function refusedAt(): number | null {
+    const last = store.recent(REFUSED_MAX).filter(({ ended, updatedAt }) => ended?.startsWith("quarantined") && updatedAt >= begunAt);
+    return last.length === REFUSED_MAX && store.quarantineCount() > 0 ? (last[0]?.updatedAt ?? null) : null;
+  }
 
   const ahead = () => store.inHand().filter((one) => !paperMayExist(one));
   const blocked = () => working().length === 0;
@@ -155,8 +162,9 @@ export function claimsOf(deps: ClaimDeps) {
     letGo();
     isHeld = uplink.goesFirst();
     if (isHeld) return uplink.stopped() === null ? standing.refresh() : undefined; // asks no more than whether the cloud is there again
-    const isToTry = !isWary() || clock.now() - distrustedAt > DISTRUSTED_AGAIN_MS;
-    const most = mayClaim() && isToTry ? Math.min(room(), isWary() ? 1 : Infinity) : 0;
+    const inVainAt = Math.max(isWary() ? distrustedAt : -Infinity, refusedAt() ?? -Infinity);
+    const isToTry = clock.now() - inVainAt > DISTRUSTED_AGAIN_MS;
+    const most = mayClaim() && isToTry ? Math.min(room(), inVainAt === -Infinity ? Infinity : 1) : 0;
     wasEmpty = most > 0 ? (await claim(most)) < most : false;
   }
   const { wake, end } = startRounds(clock, async () => {
@@ -175,6 +183,8 @@ export function claimsOf(deps: ClaimDeps) {
     wake,
     /** How many jobs in a row weren't to be trusted, where that keeps it from claiming more. */
     wary: () => (isWary() ? distrusted.size : null),
+    /** Of how many labels in a row the cloud won't hear, where that keeps it from claiming more. */
+    refused: () => (refusedAt() === null ? null : REFUSED_MAX),
     hungry: () => {
       if (!wasEmpty) wake();
     },

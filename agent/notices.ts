@@ -5,7 +5,14 @@ import type { SteadyClock } from "./clock.ts";
 import { type CloudTime, spanOf, WORTH_SAYING_MS } from "./cloud-time.ts";
 
 export type Notice = {
-  code: "buffer_set_aside" | "buffer_put_back" | "buffer_unwritable" | "clock_off" | "clock_went_back" | "envelopes_refused";
+  code:
+    | "buffer_set_aside"
+    | "buffer_put_back"
+    | "buffer_unwritable"
+    | "clock_off"
+    | "clock_went_back"
+    | "envelopes_refused"
+    | "evidence_refused";
   words: string;
 };
 
@@ -15,8 +22,10 @@ type Known = {
   time: CloudTime;
   /** Jobs in a row whose envelopes weren't to be trusted, where no more are claimed for that. */
   wary: number | null;
+  /** Labels in a row of which the cloud wouldn't hear, likewise. */
+  refused: number | null;
 };
-export function noticesOf({ store, clock, time, wary }: Known): Notice[] {
+export function noticesOf({ store, clock, time, wary, refused }: Known): Notice[] {
   const aside = store.setAside();
   const isDue = store.meta("adoption") === "due";
   const all: [Notice["code"], string | null][] = [
@@ -24,6 +33,7 @@ export function noticesOf({ store, clock, time, wary }: Known): Notice[] {
     ["buffer_put_back", isDue && !aside ? saying("buffer_put_back") : null],
     ["buffer_unwritable", store.fault()],
     ["envelopes_refused", wary === null ? null : saying("envelopes_refused", { count: wary })],
+    ["evidence_refused", refused === null ? null : saying("evidence_refused", { count: refused })],
     ["clock_off", time.words()],
     ["clock_went_back", clock.ahead() < WORTH_SAYING_MS ? null : saying("clock_went_back", { span: spanOf(clock.ahead()) })],
   ];

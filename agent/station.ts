@@ -88,7 +88,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       standing,
       paused: pause.isOn,
       lines: log.last,
-      notices: () => noticesOf({ store, clock, time, wary: claims.wary() }),
+      notices: () => noticesOf({ store, clock, time, wary: claims.wary(), refused: claims.refused() }),
       broker: () => line.link(),
     });
   const end = async (web?: Console) => {

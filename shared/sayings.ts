@@ -235,6 +235,8 @@ export const sayings = {
   tables_other: "its tables aren't those of a buffer of version {version}",
   rows_unread: "{count} of its rows can't be read",
   envelopes_refused: "{count} jobs in a row weren't to be trusted: no more are claimed, but for one every five minutes",
+  evidence_refused:
+    "what was told of the last {count} labels the cloud refused, and nobody has seen to it: no more jobs are claimed, but for one every five minutes",
   clock_went_back: "this station's clock was set back; its own time runs on, {span} ahead of it",
   key_unlike: "the key in the settings has characters that no key has: put in the device's own, whole",
   other_template: "the template {template} of this station isn't the one that the envelope was signed for",

@@ -821,6 +821,31 @@ describe.concurrent("the cloud refuses", () => {
   });
 });
 
+test("of labels of which the cloud won't hear no more are printed after three in a row, but for one every five minutes, until somebody has seen to it", async (t) => {
+  const shop = await printShop(w, { sandbox: false });
+  await Promise.all(Array.from({ length: 12 }, () => shop.issue()));
+  let off = 0;
+  const clock = { ...systemClock, now: () => Date.now() + off };
+  const station = await running(t, w.url, shop, { settings: { claim: { ahead: 1, leaseSeconds: 600 } } }, { clock });
+  const { machine } = station.floor;
+  const printed = () => machine?.labels.length ?? 0;
+  const refused = () => station.state().quarantine;
+  const isIdle = () => station.state().jobs.length === 0 && station.state().notices.some(({ code }) => code === "evidence_refused");
+  await until(() => printed() === 12 || (isIdle() && refused().length === printed()));
+  const first = printed();
+  expect(first).toBeLessThan(6); // what was claimed by then
+  off = 301_000;
+  station.wake();
+  await until(() => isIdle() && refused().length > first);
+  station.wake();
+  await sleep(500);
+  expect([printed(), refused().length]).toEqual([first + 1, first + 1]);
+  const session = await sessionAt(station);
+  for (const { n } of refused()) await ask(station, "POST", `/api/quarantine/${n}/seen`, { session });
+  station.wake();
+  await until(() => printed() > first + 1);
+});
+
 test("a label whose lease is still asked for when the station is paused isn't begun before it is resumed", async (t) => {
   const shop = await printShop(w);
   const net = await netTo(t, w);

@@ -238,6 +238,8 @@ export const de: ToldAbroad = {
     tables_other: "seine Tabellen sind nicht die der Version {version}",
     rows_unread: "unlesbare Zeilen: {count}",
     envelopes_refused: "{count} Aufträgen hintereinander war nicht zu trauen: bis auf einen alle fünf Minuten wird keiner mehr geholt",
+    evidence_refused:
+      "was zu den letzten {count} Etiketten gemeldet wurde, hat die Cloud abgelehnt, und niemand hat sich darum gekümmert: bis auf einen alle fünf Minuten wird kein Auftrag mehr geholt",
     clock_went_back: "die Uhr dieser Station wurde zurückgestellt; ihre eigene Zeit läuft weiter, {span} voraus",
     key_unlike: "der Schlüssel in den Einstellungen hat Zeichen, die kein Schlüssel hat: den ganzen Schlüssel des Geräts eintragen",
     other_template: "die Vorlage {template} dieser Station ist nicht die, für die der Auftrag signiert wurde",

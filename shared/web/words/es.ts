@@ -236,6 +236,8 @@ export const es: ToldAbroad = {
     tables_other: "sus tablas no son las de la versión {version}",
     rows_unread: "filas ilegibles: {count}",
     envelopes_refused: "{count} trabajos seguidos no eran de fiar: no se piden más, salvo uno cada cinco minutos",
+    evidence_refused:
+      "la nube rechazó lo comunicado de las últimas {count} etiquetas, y nadie se ha ocupado de ello: no se piden más trabajos, salvo uno cada cinco minutos",
     clock_went_back: "el reloj de esta estación se atrasó; su propio tiempo sigue, {span} por delante",
     key_unlike: "la clave de la configuración tiene caracteres que ninguna clave tiene: ponga la del dispositivo, entera",
     other_template: "la plantilla {template} de esta estación no es la firmada en el trabajo",

@@ -231,6 +231,7 @@ export const zh: ToldAbroad = {
     tables_other: "其表结构不是版本 {version}",
     rows_unread: "有 {count} 行无法读取",
     envelopes_refused: "连续 {count} 个任务不可信：除每五分钟一个外，不再领取",
+    evidence_refused: "云端拒绝了最近 {count} 张标签的上报，且无人处理：除每五分钟一个外，不再领取任务",
     clock_went_back: "本工位的时钟被调回；其自身时间继续走，快 {span}",
     key_unlike: "设置中的密钥含有不可能的字符：请填入设备完整的密钥",
     other_template: "本工位的模板 {template} 与任务签名的不一致",
