@@ -7,7 +7,7 @@ import { cloudClient, type CloudClient, type Said } from "./cloud.ts";
 import { cloudTime, spanOf } from "./cloud-time.ts";
 import type { AgentConfig } from "./config.ts";
 import { type Line, linesOf } from "./doctor-line.ts";
-import { whyUnmet } from "./meeting.ts";
+import { heardOf, isAbout, ONE_KEY, whyUnmet } from "./meeting.ts";
 import type { State } from "./state.ts";
 import { reachable } from "./wake.ts";
 
@@ -23,7 +23,9 @@ export async function meetCloud({ cloud: origin, key }: AgentConfig): Promise<Me
   return { cloud, said, clock: time.words(), skewMs: time.skew() };
 }
 
-export async function cloudLines({ cloud: origin, station }: AgentConfig, { cloud, said, clock, skewMs }: Meeting): Promise<Line[]> {
+/** `isAtWork`: an agent runs here, as far as can be told. */
+export async function cloudLines(config: AgentConfig, { cloud, said, clock, skewMs }: Meeting, isAtWork: boolean): Promise<Line[]> {
+  const { cloud: origin, station } = config;
   const { well, odd, bad } = linesOf("cloud");
   const time = clockLine(clock, skewMs);
   if (!said.ok) return [bad(whyUnmet(origin, said)), time];
@@ -34,6 +36,7 @@ export async function cloudLines({ cloud: origin, station }: AgentConfig, { clou
     elsewhere
       ? odd(`${words}; it is at the station ${JSON.stringify(device.station)} there and at ${JSON.stringify(station)} here: say the same`)
       : well(words),
+    ...(isAtWork || !isAbout(device) ? [] : [odd(`${heardOf(device)}, and no agent runs here with these settings: ${ONE_KEY}`)]),
     await mayWrite(origin, cloud),
     time,
   ];

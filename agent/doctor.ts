@@ -52,7 +52,7 @@ async function examine(file: string | undefined): Promise<Line[]> {
     agentLine(config, running, { isService: service !== undefined, isElsewhere }),
     diskLine(config),
     bufferLine(config, running, meeting.said.ok ? meeting.said.value.device : null),
-    ...(await cloudLines(config, meeting)),
+    ...(await cloudLines(config, meeting, running !== undefined || isElsewhere)),
     await brokerLine(config, meeting, running),
     ...devices,
     await eyeLine(config),

@@ -8,7 +8,7 @@ import type { Device, DeviceCreate, Station } from "#shared/wire/devices.ts";
 import { needNames } from "#shared/wire/jobs.ts";
 import { type CloudClient, cloudClient, type NoAnswer } from "./cloud.ts";
 import { agentConfigFrom, DEFAULT_FILE, keyInEnvironment } from "./config.ts";
-import { whyUnmet } from "./meeting.ts";
+import { heardOf, isAbout, ONE_KEY, whyUnmet } from "./meeting.ts";
 import { reserve, type Reserved } from "./settings-file.ts";
 
 const OPTIONS = {
@@ -48,9 +48,9 @@ export async function enroll(argv: string[]): Promise<number> {
       const { device, tenant } = met.station;
       draft.write({ ...(device.station === null ? {} : { station: device.station }), ...settings, cloud: origin, key: met.key });
       const what = `device ${JSON.stringify(device.name)} (${device.id}) of the tenant ${tenant.id}${tenant.sandbox ? ", a sandbox" : ""}`;
-      process.stdout.write(
-        `${[met.isNew ? `registered: ${what}` : `known: ${what}`, `written: ${file}, for this user only`, ...next(file, settings)].join("\n")}\n`,
-      );
+      const twin = isAbout(device) ? [`beware: ${heardOf(device)}: ${ONE_KEY}`] : [];
+      const known = met.isNew ? `registered: ${what}` : `known: ${what}`;
+      process.stdout.write(`${[known, ...twin, `written: ${file}, for this user only`, ...next(file, settings)].join("\n")}\n`);
     } catch (error) {
       await met.undo();
       throw error;

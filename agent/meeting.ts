@@ -1,5 +1,12 @@
 // The first words between a station and its cloud: what each refusal means for who sets one up, and what to do about it.
+import type { Device } from "#shared/wire/devices.ts";
 import type { NoAnswer } from "./cloud.ts";
+
+/** A station of this device was heard of within the last minute and a half. */
+export const isAbout = ({ status }: Device): boolean => status !== "offline";
+export const heardOf = ({ name, last_seen: at }: Device): string => `${JSON.stringify(name)} was heard of at ${at}`;
+export const ONE_KEY =
+  "unless that one has just ended, two stations have one key, and take each other's labels for their own: give this one a device of its own";
 
 /** One line, with what to do. */
 export function whyUnmet(origin: string, { status, code, message }: NoAnswer): string {

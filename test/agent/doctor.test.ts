@@ -83,6 +83,20 @@ test("a running agent is asked instead of its devices, and works on", async (t) 
   expect(station.state().stopped).toBeNull();
 });
 
+test("a key with which another station works is told of, and not where that one is this one", async (t) => {
+  const twins = await printShop(w);
+  const floor = await floorOf(t, w.url, twins);
+  await stationOn(t, floor);
+  await until(async () => (await twins.admin.get(`/devices/${twins.device.id}`)).body.status !== "offline");
+  const other = await floorOf(t, w.url, twins);
+  const { code, of } = await checked(settingsFile(other));
+  expect([code, of("cloud")]).toEqual([
+    0,
+    expect.stringMatching(/\nwarn: "line 1" was heard of at 20.*, and no agent runs here.* two stations have one key/),
+  ]);
+  expect((await checked(settingsFile(floor))).of("cloud")).not.toContain("one key");
+});
+
 test("a station that does nothing though nothing is broken: paused, or with the key of another device than the one whose words wait", async (t) => {
   const net = await netTo(t, w);
   const floor = await floorOf(t, net.url, shop);

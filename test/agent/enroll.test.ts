@@ -56,6 +56,14 @@ test("a device's key is looked up and written with its station, for this user on
   expect(await devices()).toEqual(before);
 });
 
+test("a key with which a station works already is told of", async () => {
+  const device = await shop.newDevice("line 8");
+  const enrolled = async () => (await program(["--cloud", w.url, "--key", device.secret, "--config", newFile()])).out;
+  expect(await enrolled()).not.toContain("beware");
+  await device.api.post("/aidc/station", { status: "online" });
+  expect(await enrolled()).toMatch(/^beware: "line 8" was heard of at 20.* two stations have one key/m);
+});
+
 test("the commands that it says to go on with can be pasted, wherever the settings lie", async () => {
   const file = join(folder, "line 1's", "config.json");
   const args = ["--cloud", w.url, "--key", shop.device.secret, "--config", file, "--printer", "zpl=tcp://10.0.0.7:9100"];
