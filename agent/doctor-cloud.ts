@@ -36,11 +36,17 @@ export async function cloudLines(config: AgentConfig, { cloud, said, clock, skew
     elsewhere
       ? odd(`${words}; it is at the station ${JSON.stringify(device.station)} there and at ${JSON.stringify(station)} here: say the same`)
       : well(words),
+    ...(tenant.sandbox
+      ? []
+      : simulatedIn(config).map((name) => bad(`${name} is marked simulated, and this tenant is no sandbox: nothing of it can be sealed`))),
     ...(isAtWork || !isAbout(device) ? [] : [odd(`${heardOf(device)}, and no agent runs here with these settings: ${ONE_KEY}`)]),
     await mayWrite(origin, cloud),
     time,
   ];
 }
+
+const simulatedIn = ({ printers, scanners }: AgentConfig): string[] =>
+  [...printers, ...scanners].flatMap(({ name, simulated }) => (simulated ? name : []));
 
 function clockLine(wrong: string | null, skewMs: number | null): Line {
   const { well, odd } = linesOf("clock");

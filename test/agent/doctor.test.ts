@@ -83,6 +83,13 @@ test("a running agent is asked instead of its devices, and works on", async (t) 
   expect(station.state().stopped).toBeNull();
 });
 
+test("a simulated device outside of a sandbox, of which nothing can be sealed, is a failure", async (t) => {
+  const floor = await floorOf(t, w.url, await printShop(w, { sandbox: false }), { eyes: "hand" });
+  const { code, of } = await checked(settingsFile(floor));
+  const inVain = (name: string) => `FAIL: ${name} is marked simulated, and this tenant is no sandbox: nothing of it can be sealed`;
+  expect([code, of("cloud").split("\n").slice(1)]).toEqual([1, [inVain("printer"), inVain("fixed")]]);
+});
+
 test("a key with which another station works is told of, and not where that one is this one", async (t) => {
   const twins = await printShop(w);
   const floor = await floorOf(t, w.url, twins);
