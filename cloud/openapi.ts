@@ -11,6 +11,7 @@ import { DppFailure } from "#shared/wire/dpps.ts";
 import { PLAIN as SESSION_COOKIE } from "./console-cookie.ts";
 import { isEn18222 } from "./en18222.ts";
 import { headers, headersOf } from "./openapi-headers.ts";
+import { withNames } from "./openapi-names.ts";
 import { withWebhooks } from "./openapi-webhooks.ts";
 import { PROBLEM } from "./problem.ts";
 import type { Limit } from "./rate.ts";
@@ -151,7 +152,7 @@ function completed(document: Document, routes: readonly Route[]): Document {
       answer.headers = headersOf(route, Number(status));
     }
   }
-  return asShown(withWebhooks({ ...document, components: { ...document.components, headers } })) as Document;
+  return asShown(withNames(withWebhooks({ ...document, components: { ...document.components, headers } }))) as Document;
 }
 
 // The viewer is served whole from here: nothing is fetched from outside, so it works on a floor without internet.

@@ -1,4 +1,5 @@
 // The whole table of routes, walked: every documented example works as it stands, and another tenant's things are never there.
+import type { TSchema } from "typebox";
 import { expect, test, vi } from "vitest";
 import type { Route } from "../../cloud/route.ts";
 import { routes } from "../../cloud/routes/index.ts";
@@ -16,6 +17,16 @@ const shared = (): (() => Promise<Furnished>) => {
   return () => (made ??= furnished());
 };
 const [looked, strange] = [shared(), shared()];
+
+type Shown = { $ref?: string; properties?: Record<string, Shown>; items?: Shown };
+type Named = { components: { schemas: Record<string, Shown> } };
+/** A schema with what it refers to in its place. */
+function spelledOut(document: Named, schema: unknown): Shown {
+  return JSON.parse(JSON.stringify(schema), (_name, value) => {
+    const named = /^#\/components\/schemas\/(\w+)$/.exec(value?.$ref)?.[1];
+    return named === undefined ? (value as unknown) : spelledOut(document, document.components.schemas[named]);
+  }) as Shown;
+}
 
 const withBody = routes.filter((route) => route.body !== undefined || route.takesFile);
 
@@ -67,13 +78,14 @@ test("whatever PATCH changes PUT changes as well, and only as much as it names",
 });
 
 const shape = expect.objectContaining({ type: "object" });
+const exported = { $ref: "#/components/schemas/CarriersExported" };
 const refusalShown = {
   "application/json": { schema: { $ref: "#/components/schemas/Error" } },
   "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } },
 };
 test.each<[path: string, method: string, status: number, content: object | undefined]>([
   ["/api/v2/products/{id}", "delete", 204, undefined],
-  ["/api/v2/carriers/export", "get", 200, { "text/csv": { schema: { type: "string" } }, "application/json": { schema: shape } }],
+  ["/api/v2/carriers/export", "get", 200, { "text/csv": { schema: { type: "string" } }, "application/json": { schema: exported } }],
   ["/.well-known/did.json", "get", 200, { "application/did+json": { schema: {} } }],
   ["/01/{gtin}", "get", 200, { "application/linkset+json": { schema: shape }, "text/html": { schema: { type: "string" } } }],
   ["/api/v2/metrics", "get", 200, { "text/plain": { schema: { type: "string" } } }],
@@ -107,8 +119,11 @@ test("every expression in the document is one that other languages can read; whe
   const patterns = [...text.matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(([, pattern]) => JSON.parse(pattern ?? "") as string);
   expect(new Set(patterns).size).toBeGreaterThan(5);
   expect(patterns.filter((pattern) => /\\[pPku]|\(\?(?!:)/.test(pattern))).toEqual([]);
-  const { reason } = body.paths["/api/v2/products/{id}/void"].post.requestBody.content["application/json"].schema.properties;
-  expect(reason).toMatchObject({ minLength: 1, description: "must have something to see in it and no control characters" });
+  const { schema } = body.paths["/api/v2/products/{id}/void"].post.requestBody.content["application/json"];
+  expect(spelledOut(body, schema).properties?.["reason"]).toMatchObject({
+    minLength: 1,
+    description: "must have something to see in it and no control characters",
+  });
 });
 
 test("no object in the document is shown as one that can't have a member", async () => {
@@ -121,14 +136,34 @@ test("no object in the document is shown as one that can't have a member", async
   expect(empty).toEqual([]);
 });
 
+test("a thing that several answers show has one name in the document, so that a client's generator makes one type of it", async () => {
+  const { body } = await w.nobody.get("/openapi.json");
+  const at = (path: string, method: string, status = 200) =>
+    body.paths[`/api/v2${path}`][method].responses[status].content["application/json"].schema;
+  const called = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+  const products = [at("/products", "post", 201), at("/products/{id}", "get"), at("/products/{id}", "patch")];
+  expect([...products, at("/products", "get").properties.data.items]).toEqual(Array.from({ length: 4 }, () => called("Product")));
+  expect(body.components.schemas.Claimed.properties.job).toEqual(called("Job"));
+  expect(spelledOut(body, called("Product"))).toMatchObject({ type: "object", required: expect.arrayContaining(["id", "productName"]) });
+  const answers: string[] = [];
+  JSON.parse(JSON.stringify(body.paths), (_name, value) => {
+    if (value?.type === "object" && Object.keys(value.properties ?? {}).length > 5) answers.push(Object.keys(value.properties).join());
+    return value as unknown;
+  });
+  expect(answers).toEqual([...new Set(answers)]);
+});
+
 test("the document shows what is judged item by item, and the evidence that each state asks for", async () => {
   const { text, body } = await w.nobody.get("/openapi.json");
-  const fieldsOf = (path: string) => body.paths[`/api/v2${path}`].post.requestBody.content["application/json"].schema.properties;
-  expect(fieldsOf("/products/batch").items.items.properties).toEqual(fieldsOf("/products"));
-  expect(fieldsOf("/aidc/jobs/batch").items.items.properties).toEqual(fieldsOf("/aidc/jobs"));
+  const fieldsOf = (path: string) => {
+    const { schema } = body.paths[`/api/v2${path}`].post.requestBody.content["application/json"];
+    return spelledOut(body, schema).properties ?? {};
+  };
+  expect(fieldsOf("/products/batch")["items"]?.items?.properties).toEqual(fieldsOf("/products"));
+  expect(fieldsOf("/aidc/jobs/batch")["items"]?.items?.properties).toEqual(fieldsOf("/aidc/jobs"));
   const report = fieldsOf("/aidc/jobs/{ref}/result");
-  expect(fieldsOf("/aidc/results").results.items.properties).toMatchObject(report);
-  const fits = fitting(report.evidence);
+  expect(fieldsOf("/aidc/results")["results"]?.items?.properties).toMatchObject(report);
+  const fits = fitting(report["evidence"] as TSchema);
   const { claimed } = await looked();
   for (const { evidence } of goodItems(claimed)) expect([evidence, fits(evidence ?? {})]).toEqual([evidence, true]);
   for (const name of ["render_manifest", "spool_receipt", "completion", "scan_result", "evidence_bundle"])
@@ -144,8 +179,8 @@ test.each([
   const at = (path.startsWith("/api") ? path.slice("/api/v2".length) : `/${path}`) + asked;
   const answer = await shop.admin.get(at.replace("{gtin}", shop.gtin).replace("{product}", shop.product.id));
   expect([answer.status, answer.headers.get("content-type")]).toEqual([200, expect.stringContaining(media)]);
-  const { schema } = (await w.nobody.get("/openapi.json")).body.paths[path].get.responses[200].content[media];
-  const fits = fitting(schema);
+  const document = (await w.nobody.get("/openapi.json")).body;
+  const fits = fitting(spelledOut(document, document.paths[path].get.responses[200].content[media].schema));
   expect([fits(JSON.parse(answer.text)), fits.errors]).toEqual([true, null]);
   expect(fits({})).toBe(false);
 });
