@@ -1,7 +1,13 @@
 // What we send, in the OpenAPI document: every event of the catalogue under `webhooks`, with the schema that it is validated by before it goes.
 import { EVENT_API_VERSION, envelopeOf, type EventName, eventNames, eventTable } from "#shared/events.ts";
 
-const header = (name: string, description: string) => ({ name, in: "header", required: true, description, schema: { type: "string" } });
+const header = (name: string, description: string, required = true) => ({
+  name,
+  in: "header",
+  required,
+  description,
+  schema: { type: "string" },
+});
 const headers = [
   header("X-Service-Delivery", "The delivery's id, the same at every try: do nothing twice for it"),
   header("X-Service-Timestamp", "Seconds since 1970; refuse what is more than five minutes off"),
@@ -10,6 +16,8 @@ const headers = [
   header("webhook-id", "As Standard Webhooks has it: the delivery's id"),
   header("webhook-timestamp", "As Standard Webhooks has it"),
   header("webhook-signature", "As Standard Webhooks has it: `v1,` and base64; two, space-separated, while the overlap lasts"),
+  header("X-Correlation-Id", "That of the request which it came from, where one did", false),
+  header("traceparent", "The delivery's place in that request's trace, where traces are kept (W3C Trace Context)", false),
 ];
 
 const sent = (type: EventName) => ({

@@ -41,6 +41,17 @@ test("clause 1: a delivery carries V1, timestamp, V2 and the headers of Standard
   expect(() => new Webhook("whsec_b3RoZXI=").verify(body, standard(headers))).toThrow("No matching signature");
 });
 
+test("clause 1: the document names every header that says something of a delivery, the request's that it came from too", async () => {
+  const h = await hooked(w, ["print.confirmed"]);
+  const { headers: answered } = await h.admin.post(`${h.path}/test`, {});
+  await h.latest(ended);
+  const { headers } = firstOf(h);
+  expect(headers["x-correlation-id"]).toBe(answered.get("x-correlation-id"));
+  const { parameters } = (await w.nobody.get("/openapi.json")).body.webhooks["print.confirmed"].post;
+  const told = parameters.map(({ name }: { name: string }) => name.toLowerCase());
+  expect(told).toEqual(expect.arrayContaining(Object.keys(headers).filter((name) => /^(x-|webhook)/.test(name))));
+});
+
 test("clause 2: a receiver refuses a timestamp that is more than 5 minutes off, in either direction, whatever its signature", async () => {
   const h = await hooked(w, ["print.confirmed"]);
   await h.print();
