@@ -25,8 +25,9 @@ export const askedBy = (request: FastifyRequest): Asked => ({
 export const hasNoBody = ({ headers }: FastifyRequest): boolean =>
   headers["transfer-encoding"] === undefined && (headers["content-length"] ?? "0") === "0";
 
-export function refuseMediaType(route: Route, { headers }: FastifyRequest): void {
-  const encoding = headers["content-encoding"]?.toLowerCase() ?? "identity";
+export function refuseMediaType(route: Route, request: FastifyRequest): void {
+  const { headers } = request;
+  const encoding = (!hasNoBody(request) && route.method !== "GET" && headers["content-encoding"]?.toLowerCase()) || "identity"; // nothing isn't coded
   if (encoding !== "identity") throw new Refusal("UNSUPPORTED_MEDIA_TYPE", `send the body as it is, not as ${encoding}`);
   const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(headers["content-type"] ?? "")?.[1]?.toLowerCase() ?? "utf-8";
   if (charset !== "utf-8" && charset !== "utf8" && charset !== "us-ascii")

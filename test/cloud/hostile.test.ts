@@ -286,6 +286,10 @@ test("a wrong content type is 415, an unknown address 404, a wrong verb 405 with
   expect((await w.admin.send("POST", "//docs")).headers.get("allow")).toBe("GET, HEAD");
   expect((await w.admin.get("//xwell-known/jwksXjson")).status).toBe(404);
   expect((await raw("{}", { ...json, "content-encoding": "br" })).status).toBe(415);
+  // A client that codes all that it sends says so of nothing, too.
+  const coded = { "content-encoding": "gzip" };
+  expect((await w.admin.send("GET", "/tenant", { headers: coded })).status).toBe(200);
+  expect((await raw("", coded)).status).toBe(400);
   expect((await raw("{}", { "content-type": "application/json; charset=utf-16" })).status).toBe(415);
   expect((await w.admin.get("//%zz")).body.error.code).toBe("MALFORMED_REQUEST");
   expect((await w.admin.get(`/api-keys/${"x".repeat(limits.PATH_PART_MAX_LENGTH + 1)}`)).body.error.code).toBe("URI_TOO_LONG");
