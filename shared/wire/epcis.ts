@@ -171,7 +171,7 @@ export const EventAnswer = Type.Object(
     type: Type.Literal("EPCISQueryDocument"),
     schemaVersion: Type.String(),
     creationDate: Type.String(),
-    epcisBody: Type.Object({}, { additionalProperties: true }),
+    epcisBody: results(list(AnyObject)),
   },
   { additionalProperties: true, description: "EPCISQueryDocument with the result of a SimpleEventQuery" },
 );

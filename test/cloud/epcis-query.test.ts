@@ -178,6 +178,16 @@ test("who asks for no more than so many events is told so where there are more, 
   expect(document.paths["/api/v2/epcis/bizSteps/{bizStep}/events"].get.responses).toHaveProperty("413");
 });
 
+test("the document shows where an answer's events are", async () => {
+  const { paths, components } = (await all.as.get("/openapi.json")).body;
+  for (const path of ["/events", "/events/{eventID}", "/bizSteps/{bizStep}/events"])
+    expect(paths[`/api/v2/epcis${path}`].get.responses[200].content["application/json"].schema.$ref).toBe(
+      "#/components/schemas/EventAnswer",
+    );
+  const { queryResults } = components.schemas.EventAnswer.properties.epcisBody.properties;
+  expect(queryResults.properties.resultsBody.properties.eventList).toMatchObject({ type: "array", items: { type: "object" } });
+});
+
 test("documents are told as JSON-LD to whoever accepts that rather than JSON", async () => {
   const typeOf = async (path: string, accept: string) => {
     const answer = await all.as.get(path, { headers: { accept } });
