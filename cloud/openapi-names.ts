@@ -43,20 +43,28 @@ function isShape(value: unknown): value is Record<string, unknown> {
   return isObject(value) && value["type"] === "object" && Object.keys(value["properties"] ?? {}).length > 0;
 }
 
-/** The same document, each shape that has a name told once, under `components`, and referred to from wherever it stands. */
+/**
+ * The same document, each shape that has a name told once, under `components`, and referred to from wherever it stands. What a request may hold is closed;
+ * answers aren't, or who holds them to the document of today would refuse what a later version tells beside it.
+ */
 export function withNames(document: { components: object }): object {
   const names = namesByText();
   const told: Record<string, unknown> = {};
-  const inner = (value: object) => Object.fromEntries(Object.entries(value).map(([name, part]) => [name, referring(part)]));
-  function referring(value: unknown): unknown {
-    if (Array.isArray(value)) return value.map(referring);
+  const inner = (value: object, isAnswer: boolean) =>
+    Object.fromEntries(
+      Object.entries(value).flatMap(([name, part]) =>
+        isAnswer && name === "additionalProperties" && part === false ? [] : [[name, referring(part, isAnswer || name === "responses")]],
+      ),
+    );
+  function referring(value: unknown, isAnswer: boolean): unknown {
+    if (Array.isArray(value)) return value.map((item) => referring(item, isAnswer));
     if (!isObject(value)) return value;
     const name = isShape(value) ? names.get(canonical(value)) : undefined;
-    if (name === undefined) return inner(value);
-    told[name] ??= inner(value);
+    if (name === undefined) return inner(value, isAnswer);
+    told[name] ??= inner(value, isAnswer);
     return { $ref: `#/components/schemas/${name}` };
   }
   const { components, ...rest } = document;
-  const { schemas } = components as { schemas?: object };
-  return { ...inner(rest), components: { ...components, schemas: { ...schemas, ...told } } };
+  const { schemas = {} } = components as { schemas?: object };
+  return { ...inner(rest, false), components: { ...components, schemas: { ...inner(schemas, true), ...told } } };
 }

@@ -153,6 +153,25 @@ test("a thing that several answers show has one name in the document, so that a 
   expect(answers).toEqual([...new Set(answers)]);
 });
 
+test("who holds answers to the document takes one that has gained a member, and is told which a request can't have", async () => {
+  const { admin, ids } = await looked();
+  const { body } = await w.nobody.get("/openapi.json");
+  const closed: string[] = [];
+  const look = (value: unknown, at: string): void => {
+    if (typeof value !== "object" || value === null) return;
+    if ("additionalProperties" in value && value.additionalProperties === false) closed.push(at);
+    for (const [name, part] of Object.entries(value)) look(part, `${at} ${name}`);
+  };
+  for (const [path, methods] of Object.entries<Record<string, { responses: unknown }>>(body.paths))
+    for (const [method, { responses }] of Object.entries(methods)) look(spelledOut(body, responses), `${method} ${path}`);
+  expect(closed).toEqual([]);
+  const fitsIn = (name: string) => fitting(spelledOut(body, { $ref: `#/components/schemas/${name}` }));
+  const product = (await admin.get(`/products/${ids["products"]}`)).body;
+  expect([fitsIn("Product")({ ...product, colour: "red" }), fitsIn("Product")({ id: product.id })]).toEqual([true, false]);
+  const changes = [{ name: "Kettle" }, { name: "Kettle", colour: "red" }].map((change) => fitsIn("ProductPatch")(change));
+  expect(changes).toEqual([true, false]);
+});
+
 test("the document shows what is judged item by item, and the evidence that each state asks for", async () => {
   const { text, body } = await w.nobody.get("/openapi.json");
   const fieldsOf = (path: string) => {
