@@ -1,5 +1,6 @@
 // The station as a program: settings, start, one line when ready, and an end that leaves nothing unwritten.
 import { existsSync } from "node:fs";
+import { resolve } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
 import { type AgentConfig, loadAgentConfig } from "./config.ts";
 import { addFace } from "./font.ts";
@@ -46,9 +47,9 @@ function checkLabels({ printers }: AgentConfig, { logger }: AgentLog): void {
 }
 
 const SAYS_READY = new Set(["trace", "debug", "info"]);
-/** Said at any log level: who asked for a free port has to learn which. */
-function sayReady({ logger }: AgentLog, { station, logLevel }: AgentConfig, url: string): void {
-  const line = { event: "ready", url, pid: process.pid, ...(station === undefined ? {} : { station }) };
+/** Said at any log level: who asked for a free port has to learn which, and who began in another folder that its buffer is another one. */
+function sayReady({ logger }: AgentLog, { station, logLevel, dataDir }: AgentConfig, url: string): void {
+  const line = { event: "ready", url, pid: process.pid, dataDir: resolve(dataDir), ...(station === undefined ? {} : { station }) };
   logger.info(line, `the console is at ${url}`);
   if (!SAYS_READY.has(logLevel)) process.stdout.write(`${JSON.stringify({ level: "info", time: new Date().toISOString(), ...line })}\n`);
 }

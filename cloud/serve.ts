@@ -1,5 +1,6 @@
 // The cloud as a program: settings, start, one line when ready, a clean end.
 import { flushCompileCache } from "node:module";
+import { resolve } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
 import { reasonOf, wordsOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
@@ -18,7 +19,7 @@ export async function serve(argv?: string[], defaults?: Record<string, string>):
     closeOnSignal(cloud, log, limits.DRAIN_MAX_MS + config.DRAIN_NOTICE_S * 1000);
     flushCompileCache();
     globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" }); // a start leaves 30 MB that nobody needs again
-    sayReady(log, cloud.url);
+    sayReady(log, cloud, config.DATA_DIR);
     return { cloud, config };
   } catch (error) {
     process.stderr.write(`imprimatur: ${error instanceof ConfigError ? error.message : whyNot(error as Error)}\n`);
@@ -29,10 +30,11 @@ export async function serve(argv?: string[], defaults?: Record<string, string>):
 const show = (secret: string, file: string) =>
   process.stderr.write(`imprimatur: the first admin key, shown this once and kept in ${file}: ${secret}\n`);
 
-/** Said at any log level: who asked for a free port has to learn which. */
-function sayReady(log: Log, url: string): void {
-  const line = { event: "ready", url, pid: process.pid };
-  if (log.isLevelEnabled("info")) log.info(line, `ready at ${url}`);
+/** Said at any log level: who asked for a free port has to learn which, and who began in another folder, or without a database's URL, that all is new and empty here. */
+function sayReady(log: Log, { url, store: { engine: store } }: Cloud, folder: string): void {
+  const dataDir = resolve(folder);
+  const line = { event: "ready", url, pid: process.pid, store, dataDir };
+  if (log.isLevelEnabled("info")) log.info(line, `ready at ${url}, on ${store} and the folder ${dataDir}`);
   else process.stdout.write(`${JSON.stringify({ level: "info", time: new Date().toISOString(), ...line })}\n`);
   log.flush();
 }

@@ -92,8 +92,10 @@ function lonely(): Record<string, string> {
   };
 }
 
-test("a station says where its console is at any log level, as any free port is one that nobody else could name", async () => {
-  const agent = await startProgram("agent/main.ts", { ...lonely(), IMPRIMATUR_AGENT_LOG_LEVEL: "silent" });
+test("a station says where its console and its buffer are at any log level, as any free port is one that nobody else could name", async () => {
+  const settings = lonely();
+  const agent = await startProgram("agent/main.ts", { ...settings, IMPRIMATUR_AGENT_LOG_LEVEL: "silent" });
+  expect(agent.said()).toContain(`"dataDir":"${settings["IMPRIMATUR_AGENT_DATA_DIR"]}"`);
   expect((await fetch(`${agent.url}/healthz`)).ok).toBe(true);
   expect(await agent.end()).toBe(0);
 });

@@ -7,6 +7,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
 import { expect, test, vi } from "vitest";
 import { loadConfig } from "../../cloud/config.ts";
 import { client } from "../../fixtures/client.ts";
@@ -132,6 +133,16 @@ test.each(["taken away", "taken away, and another lies in its place"])(
     expect(cloud.complaints()).toContain(`was ${what}: what is answered would be in no file, ending now`);
   },
 );
+
+test("when it is ready a cloud says in which store and folder its data is, by its whole path", async () => {
+  const dataDir = folder();
+  const there = { ...settings(".imprimatur"), IMPRIMATUR_LOG_LEVEL: "warn" };
+  const main = fileURLToPath(new URL("../../cloud/main.ts", import.meta.url));
+  const cloud = await startProgram(main, there, [], [], dataDir);
+  const line = cloud.said().match(/^.*"event":"ready".*$/m)?.[0];
+  expect(JSON.parse(line ?? "")).toMatchObject({ store: "sqlite", dataDir: join(dataDir, ".imprimatur"), url: cloud.url });
+  await cloud.end();
+});
 
 test("a second cloud on the same folder is refused with a sentence, and the first goes on", async () => {
   const dataDir = folder();
