@@ -8,6 +8,8 @@ import { text as words } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
 import { startCollector } from "../../fixtures/collector.ts";
+import { metricsOf } from "../../agent/metrics.ts";
+import type { State } from "../../agent/state.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { publishedPassport } from "../../fixtures/passports.ts";
 import { startRegistry } from "../../fixtures/registry.ts";
@@ -36,6 +38,12 @@ function metricsIn(expr: string): string[] {
   return words.filter(({ isCall }) => !isCall).map(({ name }) => name);
 }
 
+const STATION_JOB = "imprimatur-station";
+/** As much of one as its figures are made of. */
+const STATION: Partial<State> = {
+  online: true, stopped: null, paused: false, quarantined: 0, notices: [], jobs: [],
+  buffer: { depth: 0, oldest_age_ms: null } as State["buffer"], ledger: { counts: {} } as State["ledger"], printers: [{ name: "p", status: "ready" }] as State["printers"],
+}; // oxfmt-ignore
 const named = [...alerts().map(({ expr }) => expr), ...panels().flatMap(({ targets }) => targets.map(({ expr }) => expr))];
 
 test("every metric that an alert or a panel names is exported", async (t) => {
@@ -43,7 +51,10 @@ test("every metric that an alert or a panel names is exported", async (t) => {
   const text = (await w.admin.get("/metrics")).text; // answered once before: what counts answers has series
   await w.admin.get("/metrics");
   const exported = new Set([...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = "", type]) => (type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => name + end) : [name]))); // oxfmt-ignore
-  const strangers = named.flatMap((expr) => metricsIn(expr).filter((name) => !exported.has(name) && name !== "up")); // Prometheus's own
+  const ofStations = new Set([...(await metricsOf(() => STATION as State).text()).matchAll(/^(\w+)(?:\{.*\})? /gm)].map(([, name = ""]) => name)); // oxfmt-ignore
+  const isExported = (name: string, expr: string) =>
+    name === "up" || (expr.includes(`job="${STATION_JOB}"`) ? ofStations : exported).has(name); // `up` is Prometheus's own
+  const strangers = named.flatMap((expr) => metricsIn(expr).filter((name) => !isExported(name, expr)));
   expect(strangers).toEqual([]);
   expect(named.length).toBeGreaterThan(20);
 });
@@ -55,7 +66,9 @@ test("a panel whose title speaks of so many of a hundred shows a quantile", () =
 });
 
 test("nobody is alarmed by what another program exports under the same name", () => {
-  const anybodys = named.filter((expr) => metricsIn(expr).some((name) => !expr.includes(`${name}{job="imprimatur"`)));
+  const anybodys = named.filter((expr) =>
+    metricsIn(expr).some((name) => !/^\{job="imprimatur(-station)?"/.test(expr.slice(expr.indexOf(name) + name.length))),
+  );
   expect(anybodys).toEqual([]);
   expect(named.filter((expr) => expr.match(/\bjob="/g)?.length !== metricsIn(expr).length)).toEqual([]);
 });
