@@ -1,6 +1,7 @@
 // Simulated printers are for people too: a page of their own over HTTP, a command line, labels that a camera can see, and no doubt that they are simulated.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { createServer } from "node:http";
 import { createInterface } from "node:readline";
 import ky from "ky";
 import { PNG } from "pngjs";
@@ -12,6 +13,7 @@ import { renderLabel } from "../../agent/label.ts";
 import { driver as escpos } from "../../agent/printers/escpos.ts";
 import { driver as zpl } from "../../agent/printers/zpl.ts";
 import { loadTemplates, templateFor } from "../../agent/template.ts";
+import { listening } from "../../fixtures/listening.ts";
 import type { StartOptions } from "../../fixtures/printers/control.ts";
 import { startEscposPrinter } from "../../fixtures/printers/escpos.ts";
 import { startZplPrinter } from "../../fixtures/printers/zpl.ts";
@@ -127,6 +129,18 @@ test.each([
 ])("imprimatur %j ends with %i and a line that helps", (args, code, says) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, [".runtime/run.mjs", ...args], { encoding: "utf8", timeout: 60_000 });
   expect({ status, said: `${stdout}${stderr}` }).toEqual({ status: code, said: expect.stringMatching(says) });
+});
+
+test("a simulator whose port is taken says by which options it gets another: beside a second printer it is the control's", async (t) => {
+  const second = createServer();
+  t.onTestFinished(() => void second.close());
+  const port = String(await listening(second));
+  const args = ["simulate", "zpl", "--port", "0", "--control", port];
+  const { status, stderr } = spawnSync(process.execPath, [".runtime/run.mjs", ...args], { encoding: "utf8", timeout: 60_000 });
+  expect([status, stderr]).toEqual([
+    1,
+    `listen EADDRINUSE: address already in use 127.0.0.1:${port}: name another with --port or --control\n`,
+  ]);
 });
 
 /** As a slow disk does to it, and a machine that sleeps. */
