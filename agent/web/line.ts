@@ -2,6 +2,7 @@
 import { classes, h, signal } from "#shared/web/dom.ts";
 import { heard } from "#shared/sayings.ts";
 import { jobPath, rankOf } from "#shared/states.ts";
+import { isOld } from "#shared/web/upgrade.ts";
 import { attest, isHeld, setPaused, skip } from "./acts.ts";
 import { Button, Fact, Name, shape, Theirs, type Tone, useRead } from "./parts.ts";
 import { age, count, say, wordFor } from "./speech.ts";
@@ -162,7 +163,15 @@ function whichOf({ ask, stage, mark }: Job): string | undefined {
 
 /** What stands above the question, and moves it as it comes and goes. */
 const above = ({ online, stopped, paused, notices, buffer }: State) =>
-  [isCut.value, online, !online && buffer.oldest_at === null, stopped === null, paused, ...notices.map(({ code }) => code)].join();
+  [
+    isCut.value,
+    isOld.value,
+    online,
+    !online && buffer.oldest_at === null,
+    stopped === null,
+    paused,
+    ...notices.map(({ code }) => code),
+  ].join();
 
 function Question({ now, job }: { now: State; job: Job }) {
   const words = say();

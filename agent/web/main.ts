@@ -1,11 +1,12 @@
 // The station's console begins: it listens to the station, to scanners that play keyboard, and draws what it knows.
 import { effect, h, render } from "#shared/web/dom.ts";
-import { enterPin, scanned, sheet } from "./acts.ts";
+import { followScript } from "#shared/web/upgrade.ts";
+import { enterPin, isHeld, scanned, sheet } from "./acts.ts";
 import { hide, result } from "./results.ts";
 import { Shell } from "./shell.ts";
 import { isPin, typed } from "./sheets.ts";
 import { say } from "./speech.ts";
-import { begin, state } from "./station.ts";
+import { begin, isCut, state } from "./station.ts";
 import { listenToWedge } from "./wedge.ts";
 
 listenToWedge(document, { scan: (text) => void scanned(text), key: typed });
@@ -22,3 +23,12 @@ effect(() => {
 });
 render(h(Shell, {}), document.getElementById("page") as HTMLElement);
 begin();
+
+/** No label is in hand, nothing is asked, and the cloud has answered to all: what comes of that is told once. */
+const isAtRest = (): boolean =>
+  state.peek()?.buffer_depth === 0 &&
+  (state.peek()?.jobs ?? []).every(({ stage, ask }) => ask === null && (stage === "waiting" || stage === "rendered"));
+const look = followScript("/console.js", () => !isHeld() && !sheet.peek() && !result.peek() && isAtRest());
+effect(() => {
+  if (!isCut.value) void look();
+});

@@ -1,9 +1,10 @@
 // The frame of every view: which station, whether it is real, whether the cloud is there, who is signed in, in which language, and with or without sound.
 import { classes, h, signal } from "#shared/web/dom.ts";
+import { isOld, renew } from "#shared/web/upgrade.ts";
 import { closeSheet, openSignIn, sheet } from "./acts.ts";
 import { Labels, leftOver } from "./labels.ts";
 import { Line } from "./line.ts";
-import { Name, shape, Theirs } from "./parts.ts";
+import { Button, Name, shape, Theirs, useRead } from "./parts.ts";
 import { Outcome, Sheets } from "./sheets.ts";
 import { muted, setMuted } from "./sound.ts";
 import { age, choose, count, language, languages, say } from "./speech.ts";
@@ -124,5 +125,16 @@ function Banners({ now }: { now: State | undefined }) {
         h("p", { class: "banner warn", key: code }, shape("warn"), h("span", null, h(Theirs, { text: theirs }))),
       ),
     now.paused && h("p", { class: "banner warn" }, shape("warn"), h("span", null, words.idlePaused)),
+    isOld.value && h(Upgraded, {}),
   ];
+}
+function Upgraded() {
+  const isRead = useRead("upgraded");
+  return h(
+    "div",
+    { class: "banner warn", role: "status" },
+    shape("warn"),
+    h("span", null, say().upgraded),
+    h(Button, { title: say().renew, disabled: !isRead, onPress: renew }),
+  );
 }

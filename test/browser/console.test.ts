@@ -1142,6 +1142,38 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a page left open over an upgrade says so, keeps what is typed, and loads itself anew once nobody is at it", async () => {
+    for (const locale of LANGUAGES)
+      await signedIn(lead.secret, { locale, bypassCSP: true }, async ({ page }) => {
+        await goTo(page, "/jobs");
+        await page.clock.install();
+        await page.route("**/app.js", async (route) => {
+          const response = await route.fetch();
+          await route.fulfill({ response, body: `${await response.text()}// another`, headers: { "content-type": "text/javascript" } });
+        });
+        await page.evaluate("globalThis.isOfBefore = true");
+        const isOfBefore = () => page.evaluate<boolean>("globalThis.isOfBefore === true");
+        const later = async () => {
+          await page.clock.fastForward(2 * 60_000);
+          await page.waitForTimeout(1_000);
+        };
+        await page.fill("input[type=search]", "K17");
+        await page.evaluate(`document.dispatchEvent(new Event("visibilitychange"))`); // shown again it takes its line up anew, as after a restart
+        await page.locator(".upgraded button").waitFor();
+        await later();
+        expect(await isOfBefore()).toBe(true);
+        await shot(page, `floor/updated-${locale}-panel`);
+        expect([locale, await axeSays(page)]).toEqual([locale, []]);
+        expect([locale, await overflow(page), await cutTexts(page)]).toEqual([locale, 0, []]);
+        if (locale !== "en") expect([locale, await englishOn(page)]).toEqual([locale, []]);
+        await page.fill("input[type=search]", "");
+        await expect.poll(async () => (await later(), isOfBefore())).toBe(false);
+        await page.waitForSelector("nav.views");
+        expect(await page.locator(".upgraded button").count()).toBe(0);
+        expect(new URL(page.url()).hash).toBe("#/jobs");
+      });
+  });
+
   test("a session that is over ends the page too, wherever it is, and leaves nothing of the floor behind", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await page.waitForSelector(".live.live");

@@ -135,6 +135,8 @@ describe.skipIf(!executable)("the console", async () => {
     await outcome(page, colour).click({ timeout: 2_000 }).catch(() => {}); // oxfmt-ignore
     await outcome(page, colour).waitFor({ state: "detached" });
   };
+  /** It lets its line go while it is hidden, and takes it up anew when it is shown, as after a restart. */
+  const lookedAtAgain = (page: Page) => page.evaluate(`document.dispatchEvent(new Event("visibilitychange"))`);
   const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
 
   test("an operator signs in by badge, says that the label is good, and scans it: the whole screen is green, and the job is sealed", async (t) => {
@@ -491,6 +493,69 @@ describe.skipIf(!executable)("the console", async () => {
     await wedge(page, OPERATOR.badge);
     await page.getByText("Scan this label").waitFor(); // what was pressed counts
     await expect.poll(() => stateInCloud(shop, ref)).toBe("PRINTED_ATTESTED");
+  });
+
+  test("a page left open over an upgrade says so, keeps what is typed and asked, and loads itself anew once nobody needs it", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    const { job_ref: ref, digital_link: link } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const { page } = await visit(t, station);
+    await page.clock.install();
+    await page.route("**/console.js", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: `${await response.text()}// another`, headers: { "content-type": "text/javascript" } });
+    });
+    await page.evaluate("globalThis.isOfBefore = true");
+    const isOfBefore = () => page.evaluate<boolean>("globalThis.isOfBefore === true");
+    const later = async () => {
+      await page.clock.fastForward(2 * 60_000);
+      await page.waitForTimeout(1_000);
+    };
+    const said = page.locator(".banner", { hasText: "The station was updated." });
+    await lookedAtAgain(page);
+    await said.waitFor();
+    await later();
+    expect(await isOfBefore()).toBe(true); // it asks a question
+    await shot(page, "updated");
+    await wedge(page, OPERATOR.badge);
+    await button(page, "Label is out and good").click();
+    await until(() => jobAt(station, ref)?.stage === "printed");
+    await wedge(page, link);
+    await sealed(shop, ref);
+    await page.getByText("No label in hand").waitFor();
+    await page.locator(".operator").click();
+    await later();
+    expect(await isOfBefore()).toBe(true); // whatever stands over it
+    await page.keyboard.press("Escape");
+    await page.locator("dialog").waitFor({ state: "detached" });
+    await expect.poll(async () => (await later(), isOfBefore())).toBe(false);
+    await page.locator(".side").waitFor();
+    expect(await said.count()).toBe(0);
+  });
+
+  test("of an older page that is needed a person says when it loads anew, and no tap that was meant for something else does", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    for (const locale of LANGUAGES) {
+      const { page } = await visit(t, station, { locale, bypassCSP: true });
+      await page.clock.install();
+      await page.route("**/console.js", (route) => route.fulfill({ body: "// another", contentType: "text/javascript" }), { times: 1 });
+      await lookedAtAgain(page);
+      const now = page.locator(".banner button");
+      await now.waitFor();
+      await page.clock.pauseAt((await page.evaluate<number>("Date.now()")) + LEAP_MS);
+      await page.clock.resume();
+      await now.click({ trial: true });
+      await shot(page, `updated-${locale}`);
+      expect([locale, await axeSays(page)]).toEqual([locale, []]);
+      expect([locale, await unseen(page), await overflow(page), await cutTexts(page)]).toEqual([locale, [], 0, []]);
+      if (locale !== "en") expect(await englishOn(page)).toEqual([]);
+      await page.evaluate("globalThis.isOfBefore = true");
+      await now.click();
+      await expect.poll(() => page.evaluate("globalThis.isOfBefore === true").catch(() => true)).toBe(false);
+      await page.locator(".question").waitFor();
+    }
   });
 
   test("two consoles of one station are both live; of two answers one counts, and the other is told", async (t) => {

@@ -20,6 +20,8 @@ export const de: Words = {
   offline: "Cloud weg",
   offlineLong: "Die Cloud ist nicht erreichbar. Die Station arbeitet weiter; ihre Meldungen warten hier.",
   cut: "Diese Seite hat keine Verbindung zur Station mehr: Die Anzeige kann veraltet sein.",
+  upgraded: "Die Station wurde aktualisiert. Diese Seite lädt sich neu, sobald niemand sie braucht.",
+  renew: "Jetzt neu laden",
   stopped: "Es werden keine neuen Aufträge angenommen:",
   loading: "Die Station wird gesucht …",
   waitingReports: (count, age) => `${count} warten, die älteste seit ${age}`,

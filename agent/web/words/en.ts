@@ -19,6 +19,8 @@ export const en = {
   offline: "Cloud away",
   offlineLong: "The cloud is away. The station works on; its reports wait here.",
   cut: "This page has lost the station: what you see may be old.",
+  upgraded: "The station was updated. This page loads anew once nobody needs it.",
+  renew: "Load it now",
   stopped: "No new jobs are taken:",
   loading: "Looking for the station …",
   waitingReports: (count: string, age: string) => `${count} waiting, the oldest for ${age}`,

@@ -20,6 +20,8 @@ export const es: Words = {
   offline: "Sin nube",
   offlineLong: "La nube no responde. La estación sigue trabajando; sus informes esperan aquí.",
   cut: "Esta página ha perdido la conexión con la estación: lo que ve puede no estar actualizado.",
+  upgraded: "La estación se ha actualizado. Esta página se recarga cuando nadie la necesite.",
+  renew: "Recargar ahora",
   stopped: "No se aceptan trabajos nuevos:",
   loading: "Buscando la estación…",
   waitingReports: (count, age) => `${count} en espera, el más antiguo desde hace ${age}`,

@@ -20,6 +20,8 @@ export const zh: Words = {
   offline: "云端断开",
   offlineLong: "云端无法连接。工位继续工作，报告暂存于此。",
   cut: "本页面与工位失去联系：显示内容可能已过时。",
+  upgraded: "工位程序已更新。本页面会在无人使用时自动重新加载。",
+  renew: "立即重新加载",
   stopped: "暂不接收新任务：",
   loading: "正在查找工位…",
   waitingReports: (count, age) => `${count} 条待发，最早的已等 ${age}`,

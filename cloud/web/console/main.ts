@@ -1,5 +1,6 @@
 // The page: its frame, who is signed in, and the view that the address names.
-import { classes, h, render, useEffect, useRef, type View } from "#shared/web/dom.ts";
+import { classes, effect, h, render, useEffect, useRef, type View } from "#shared/web/dom.ts";
+import { followScript, isOld, renew } from "#shared/web/upgrade.ts";
 import { language, words } from "./language.ts";
 import { isStillIn, live, place, resume, session, signOut } from "./state.ts";
 import { Attention } from "./views/attention.ts";
@@ -60,6 +61,12 @@ const Header = () =>
     session.value && h("button", { type: "button", class: "quiet-button", onClick: () => void signOut() }, words().signIn.out),
     session.value &&
       h("p", { class: classes("still-in", isStillIn.value && "notice bad"), role: "alert" }, isStillIn.value && words().signIn.stillIn),
+    session.value &&
+      h(
+        "div",
+        { class: classes("upgraded", isOld.value && "notice warn"), role: "status" },
+        isOld.value && [words().upgraded, " ", h("button", { type: "button", key: "renew", onClick: renew }, words().renew)],
+      ),
   );
 
 function Nav({ chosen }: { chosen: Name }) {
@@ -135,3 +142,9 @@ const root = document.querySelector("#console");
 if (!root) throw new Error("the page has no place for the console");
 render(h(Page, null), root);
 void resume();
+
+const hasTyped = (): boolean => [...document.querySelectorAll("input")].some(({ type, value }) => type !== "radio" && value !== "");
+const look = followScript("/console/app.js", () => live.state.value === "live" && !hasTyped());
+effect(() => {
+  if (live.state.value === "live") void look();
+});

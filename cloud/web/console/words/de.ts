@@ -24,6 +24,8 @@ export const de: Words = {
     failed: "Das hat nicht geklappt",
   },
   live: { live: "Live", waiting: "Verbindet neu …", off: "Nicht live" },
+  upgraded: "Die Cloud wurde aktualisiert. Diese Seite lädt sich neu, sobald niemand sie benutzt.",
+  renew: "Jetzt neu laden",
   sandbox: "Sandbox",
   nav: {
     label: "Ansichten",

@@ -24,6 +24,8 @@ export const en = {
     failed: "That didn't work",
   },
   live: { live: "Live", waiting: "Reconnecting …", off: "Not live" },
+  upgraded: "The cloud was updated. This page loads anew once nobody uses it.",
+  renew: "Load it now",
   sandbox: "Sandbox",
   nav: {
     label: "Views",

@@ -24,6 +24,8 @@ export const es: Words = {
     failed: "No ha funcionado",
   },
   live: { live: "En vivo", waiting: "Reconectando…", off: "Sin conexión" },
+  upgraded: "La nube se ha actualizado. Esta página se recarga cuando nadie la use.",
+  renew: "Recargar ahora",
   sandbox: "Entorno de pruebas",
   nav: {
     label: "Vistas",

@@ -24,6 +24,8 @@ export const zh: Words = {
     failed: "登录失败",
   },
   live: { live: "实时", waiting: "正在重新连接…", off: "未连接" },
+  upgraded: "云端程序已更新。本页面会在无人使用时自动重新加载。",
+  renew: "立即重新加载",
   sandbox: "沙盒",
   nav: {
     label: "视图",

@@ -1,0 +1,43 @@
+// A page that stands open over an upgrade: it notices that its script is another by now, says so, and loads itself anew once nobody is at it.
+import { signal } from "./dom.ts";
+
+/** Nobody has touched the page for so long that nothing on it is being read any more. */
+const CALM_MS = 60_000;
+const LOOK_MS = 5_000;
+
+export const isOld = signal(false);
+export const renew = (): void => location.reload();
+
+/** Its text, not its tag: what stands between may make another of that. */
+async function scriptAt(url: string, cache: RequestCache): Promise<string | undefined> {
+  try {
+    const response = await fetch(url, { cache });
+    const isScript = /javascript/.test(response.headers.get("content-type") ?? ""); // not a proxy's page
+    return response.ok && isScript ? await response.text() : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `isFree`: nothing is typed, decided or told that would be lost. What it returns looks whether the script is still the same. */
+export function followScript(url: string, isFree: () => boolean): () => Promise<void> {
+  const own = scriptAt(url, "force-cache"); // as it came to this page
+  let touchedAt = performance.now();
+  const touched = () => (touchedAt = performance.now());
+  for (const kind of ["keydown", "pointerdown", "wheel"]) addEventListener(kind, touched, { capture: true, passive: true });
+
+  async function isOther(): Promise<boolean | undefined> {
+    const [mine, theirs] = await Promise.all([own, scriptAt(url, "no-cache")]);
+    return mine === undefined || theirs === undefined ? undefined : mine !== theirs;
+  }
+  const isCalm = () => isFree() && performance.now() - touchedAt >= CALM_MS;
+  async function onceCalm(): Promise<void> {
+    if (isOld.peek() && isCalm() && (await isOther()) && isCalm()) renew(); // of one that doesn't answer nothing would be left
+  }
+  setInterval(() => void onceCalm(), LOOK_MS);
+  return async () => {
+    const is = (await isOther()) ?? isOld.peek();
+    if (is && !isOld.peek()) touched(); // it is to be read
+    isOld.value = is;
+  };
+}
