@@ -11,10 +11,12 @@ import { here, isCut, isStuck, isUrgent, type Job, type PrinterState, type Scann
 const picked = signal<string | undefined>(undefined);
 const RANK = ["orphan", "printed", "closing", "sending", "sent", "rendered", "waiting"];
 const rank = (job: Job) => (isUrgent(job) ? -1 : RANK.indexOf(job.stage));
+/** What was asked first stays in hand: a question that comes up elsewhere doesn't take the place of the one that somebody looks into. */
+const byNeed = (a: Job, b: Job) => rank(a) - rank(b) || (isUrgent(a) ? (a.ask?.since ?? "").localeCompare(b.ask?.since ?? "") : 0);
 /** The one that a person picked, or the one that needs a person most. */
 function inHand(now: State): Job | undefined {
   const jobs = now.jobs.filter(({ stage }) => stage !== "sealing");
-  return jobs.find(({ attempt_id }) => attempt_id === picked.value) ?? jobs.toSorted((a, b) => rank(a) - rank(b))[0];
+  return jobs.find(({ attempt_id }) => attempt_id === picked.value) ?? jobs.toSorted(byNeed)[0];
 }
 
 export function Line({ now }: { now: State }) {
@@ -220,8 +222,9 @@ function Question({ now, job }: { now: State; job: Job }) {
   );
 }
 
-const Others = ({ others }: { others: Job[] }) =>
-  h(
+function Others({ others }: { others: Job[] }) {
+  const isRead = useRead(others.map(({ attempt_id: id }) => id).join()); // as one goes, the next comes under the finger
+  return h(
     "section",
     { class: "others", "aria-label": say().otherJobs },
     h("h2", null, say().otherJobs),
@@ -231,12 +234,14 @@ const Others = ({ others }: { others: Job[] }) =>
         title: job.serial,
         sub: job.ask ? say().needsYou : say().says[job.stage],
         tone: job.ask ? "warn" : "idle",
+        disabled: !isRead,
         onPress: () => {
           picked.value = job.attempt_id;
         },
       }),
     ),
   );
+}
 
 const NEXT_SHOWN = 4;
 function Next({ now, job }: { now: State; job: Job }) {

@@ -20,6 +20,7 @@ import {
   lineBehindNet,
   lineOf,
   netTo,
+  HASTY,
   running,
   type Running,
   say,
@@ -607,6 +608,33 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await button(page, "Yes, so it is").isDisabled()).toBe(true);
     await button(page, "Yes, so it is").click();
     await until(() => refs.every((ref) => asked(station, ref) !== "attest"));
+  });
+
+  test("a label that is asked about later doesn't take the place of the one in hand; among others that wait, one that moved isn't tapped", async (t) => {
+    const shop = await printShop(w);
+    const second = await startZplPrinter({ scale: 0 });
+    t.onTestFinished(() => second.stop());
+    second.fault("paper-out");
+    const floor = await floorOf(t, w.url, shop, HAND);
+    const [printer] = floor.config.printers;
+    if (printer) floor.config.printers.push({ ...printer, name: "second", port: second.url });
+    const station = await stationOn(t, floor, { timing: { ...HASTY, completionMs: 10_000 } });
+    await until(() => station.state().printers[1]?.status === "blocked");
+    floor.machine?.fault("fence-never");
+    const older = await shop.issue();
+    await until(() => jobAt(station, older.job_ref)?.stage === "sent");
+    const newer = await shop.issue();
+    second.clear();
+    await isAsked(station, newer.job_ref, "attest");
+    const { page } = await visit(t, station);
+    const inHand = () => page.locator(".hero dl:first-child .code").innerText();
+    expect(await inHand()).toBe(newer.serial);
+    await until(() => asked(station, older.job_ref) !== null);
+    const other = page.locator(".others button", { hasText: older.serial });
+    await other.filter({ hasText: "asks you" }).waitFor();
+    expect(await inHand()).toBe(newer.serial);
+    await other.click();
+    await expect.poll(inHand).toBe(older.serial);
   });
 
   test("a second tap, or Enter, on what fills the screen answers nothing that lies below it", async (t) => {
