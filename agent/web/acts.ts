@@ -2,13 +2,15 @@
 import { signal } from "#shared/web/dom.ts";
 import { isKept, isScannedHere, isTold, notTold, QUIET, type Result, show } from "./results.ts";
 import { say } from "./speech.ts";
-import { type Answer, api, here, isCut, type Job, type No, setHere, state, type Verdict } from "./station.ts";
+import { type Answer, api, here, isCut, type Job, type Label, type No, setHere, state, type Verdict } from "./station.ts";
 import { isLink, looksLikeLink } from "./wedge.ts";
 
+/** What is said of which label once somebody is signed in: that may be another than who pressed the button. */
+type Said = { title: string; serial: string };
 export type Sheet =
-  | { kind: "sign-in"; act?: () => void }
+  | { kind: "sign-in"; act?: () => void; said?: Said | undefined }
   | { kind: "confirm"; title: string; words: string; job?: Pick<Job, "job_ref" | "serial">; go(): void }
-  | { kind: "explain"; n: number };
+  | { kind: "explain"; label: Label };
 export const sheet = signal<Sheet | undefined>(undefined);
 export const pin = signal("");
 /** In words, or as the station refused it. */
@@ -18,13 +20,13 @@ const busy = signal(false);
 /** Nothing can be said to the station now. */
 export const isHeld = (): boolean => busy.value || isCut.value;
 
-export function openSignIn(act?: () => void): void {
+export function openSignIn(act?: () => void, said?: Said): void {
   pin.value = "";
   pinFault.value = undefined;
-  sheet.value = { kind: "sign-in", ...(act ? { act } : {}) };
+  sheet.value = { kind: "sign-in", ...(act ? { act, said } : {}) };
 }
 export const closeSheet = (): void => void (sheet.value = undefined);
-const signedIn = (act: () => void): void => (here.peek() ? act() : openSignIn(act));
+const signedIn = (act: () => void, said?: Said): void => (here.peek() ? act() : openSignIn(act, said));
 const confirmed = (question: Omit<Extract<Sheet, { kind: "confirm" }>, "kind">): void =>
   void (sheet.value = { kind: "confirm", ...question, go: () => (closeSheet(), question.go()) });
 
@@ -32,13 +34,13 @@ const name = () => here.peek()?.operator.name;
 const noted = (colour: Result["colour"], serial?: string): Result => ({ colour, what: "noted", serial, by: name(), frame: true });
 export const hindered = ({ status, message, code }: No): void =>
   show(status === 0 ? { colour: "bad", what: "no_answer" } : { colour: "warn", what: "not_now", words: message, code });
-const refused = (no: No, again: () => void): void => (no.status === 401 ? openSignIn(again) : hindered(no));
-async function once(act: () => Promise<Answer<unknown>>, done: Result | undefined, again: () => void): Promise<boolean> {
+const refused = (no: No, again: () => void, said?: Said): void => (no.status === 401 ? openSignIn(again, said) : hindered(no));
+async function once(act: () => Promise<Answer<unknown>>, done: Result | undefined, again: () => void, about?: Said): Promise<boolean> {
   if (busy.peek()) return false;
   busy.value = true;
   const said = await act();
   busy.value = false;
-  if (!said.ok) refused(said, again);
+  if (!said.ok) refused(said, again, about);
   else if (done) show(done);
   return said.ok;
 }
@@ -50,14 +52,15 @@ const stillAsks = ({ attempt_id: id, ask }: Job): boolean =>
   state.peek()?.jobs.some((job) => job.attempt_id === id && job.ask?.kind === ask?.kind && job.ask?.since === ask?.since) ?? false;
 
 export function attest(job: Job, verdict: Verdict, title: string): void {
+  const about = { title, serial: job.serial };
   const go = () => {
     if (!stillAsks(job)) return show({ colour: "warn", what: "not_now", serial: job.serial });
     const isOver = verdict !== "good" && (job.ask === null || job.ask.kind === "attest" || job.ask.kind === "unknown_outcome");
     if (isOver) isTold(job.attempt_id);
     const done: Result = isOver ? { colour: "warn", what: "given_up", serial: job.serial, by: name() } : noted("good", job.serial);
-    void once(() => api.attest(job, verdict), done, go).then((isDone) => isDone || notTold(job.attempt_id));
+    void once(() => api.attest(job, verdict), done, go, about).then((isDone) => isDone || notTold(job.attempt_id));
   };
-  if (verdict === "good") return signedIn(go);
+  if (verdict === "good") return signedIn(go, about);
   signedIn(() => confirmed({ title, words: say().confirm[verdict], job, go }));
 }
 export function skip(job: Job): void {
@@ -80,7 +83,7 @@ export const setPaused = (is: boolean): void =>
 
 // --- labels and devices
 
-export const openExplain = (n: number): void => signedIn(() => void (sheet.value = { kind: "explain", n }));
+export const openExplain = (label: Label): void => signedIn(() => void (sheet.value = { kind: "explain", label }));
 /** The ledger is read by auditors of any language: it keeps the English words. */
 export function explain(n: number, words: string): void {
   closeSheet();

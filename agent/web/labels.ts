@@ -1,9 +1,9 @@
 // The ledger: every label that this station's printers made, and those of which nobody has yet said what became of them.
 import { h } from "#shared/web/dom.ts";
 import { isHeld, openExplain, reprint, seenTo } from "./acts.ts";
-import { Button, Name, Panel, Refused, Theirs, Time, useRead } from "./parts.ts";
+import { Button, Name, Panel, Refused, Time, useRead, Which } from "./parts.ts";
 import { count, say, wordFor } from "./speech.ts";
-import type { Done, State } from "./station.ts";
+import type { Done, Label, State } from "./station.ts";
 
 const COUNTED = ["sealed", "printed", "unknown", "void", "orphan", "unexplained", "destroyed", "not_printed", "explained"] as const;
 
@@ -54,28 +54,20 @@ export function Labels({ now }: { now: State }) {
   );
 }
 
-type Row = State["ledger"]["open"][number];
-const isAtLine = ({ jobs }: State, row: Row): boolean => jobs.some(({ attempt_id }) => attempt_id === row.attempt_id);
+const isAtLine = ({ jobs }: State, row: Label): boolean => jobs.some(({ attempt_id }) => attempt_id === row.attempt_id);
 /** Labels that no job at the line asks about any more: they are looked for because this page says so. */
 export const leftOver = (now: State): number => now.ledger.open.filter((row) => !isAtLine(now, row)).length;
 
 /** One whose job still asks is answered at the line; for the others a person says what they are. */
-function OpenLabel({ row, now }: { row: Row; now: State }) {
+function OpenLabel({ row, now }: { row: Label; now: State }) {
   const words = say();
   return h(
     "li",
     null,
-    h(
-      "div",
-      null,
-      h("strong", null, words.count[row.state]),
-      h("span", { class: "code" }, row.serial ?? row.printer),
-      h(Theirs, { text: row.words }),
-      row.at !== null && h(Time, { at: row.at }),
-    ),
+    h("div", null, h(Which, { label: row })),
     isAtLine(now, row)
       ? h("a", { class: "button plain", href: "#line" }, h("strong", null, words.line))
-      : h(Button, { title: words.explain, disabled: isHeld(), onPress: () => openExplain(row.n) }),
+      : h(Button, { title: words.explain, disabled: isHeld(), onPress: () => openExplain(row) }),
   );
 }
 

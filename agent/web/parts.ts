@@ -2,6 +2,7 @@
 import { type Children, classes, h, signal, useEffect, useLayoutEffect, useSignal } from "#shared/web/dom.ts";
 import { inWords, quoted, refusalInWords } from "#shared/web/telling.ts";
 import { clockTime, say } from "./speech.ts";
+import type { Label } from "./station.ts";
 
 /** One shape for each meaning, so that nobody has to see its colour. */
 export type Tone = "good" | "warn" | "bad" | "busy" | "idle" | "pause" | "play";
@@ -98,6 +99,14 @@ export const Refused = ({ code, message }: { code: string; message: string }) =>
 export const Name = ({ text }: { text: string }) => h("bdi", null, text);
 
 export const Time = ({ at }: { at: string }) => h("time", { dateTime: at }, clockTime(at));
+
+/** A label of the ledger, so that people know which. */
+export const Which = ({ label: { state, serial, printer, words, at } }: { label: Label }) => [
+  h("strong", null, say().count[state]),
+  h("span", { class: "code" }, serial ?? printer),
+  h(Theirs, { text: words }),
+  at !== null && h(Time, { at }),
+];
 
 export const Fact = ({ name, value, code = false }: { name: string; value: Children; code?: boolean }) =>
   h("div", { class: "fact" }, h("dt", null, name), h("dd", { class: code ? "code" : undefined }, value));

@@ -1,16 +1,16 @@
 // What stands over the page: who are you, are you sure, what was it; and the result in its colour.
 import { type Children, h, useRef } from "#shared/web/dom.ts";
 import { closeSheet, enterPin, explain, isHeld, pin, pinFault, sheet, type Sheet } from "./acts.ts";
-import { Button, covered, Refused, shape, Theirs, useCover, useRead } from "./parts.ts";
+import { Button, covered, Refused, shape, Theirs, useCover, useRead, Which } from "./parts.ts";
 import { hide, result, type Result } from "./results.ts";
 import { say, wordFor } from "./speech.ts";
-import { here, setHere } from "./station.ts";
+import { here, type Label, setHere } from "./station.ts";
 
 export function Sheets() {
   const open = sheet.value;
   if (!open) return undefined;
-  if (open.kind === "sign-in") return h(SignIn, {});
-  return open.kind === "confirm" ? h(Confirm, { sheet: open }) : h(Explain, { n: open.n });
+  if (open.kind === "sign-in") return h(SignIn, { sheet: open });
+  return open.kind === "confirm" ? h(Confirm, { sheet: open }) : h(Explain, { label: open.label });
 }
 
 function Dialog({ title, children }: { title: string; children?: Children }) {
@@ -37,7 +37,7 @@ export const typed = (key: string): void => {
   pinFault.value = undefined;
   pin.value = key === "Backspace" ? pin.peek().slice(0, -1) : (pin.peek() + key).slice(0, LONGEST);
 };
-function SignIn() {
+function SignIn({ sheet: { said } }: { sheet: Extract<Sheet, { kind: "sign-in" }> }) {
   const words = say();
   const who = here.value?.operator;
   if (who)
@@ -54,6 +54,7 @@ function SignIn() {
   return h(
     Dialog,
     { title: words.scanBadge },
+    said && h("p", { class: "which" }, h("strong", null, said.title), h("span", { class: "code" }, said.serial)),
     h(
       "p",
       { class: "pin-line" },
@@ -103,12 +104,14 @@ const IN_THE_LEDGER = {
   absent: "looked for, and not there",
   foreign: "printed by somebody else",
 } as const;
-function Explain({ n }: { n: number }) {
+function Explain({ label }: { label: Label }) {
   const words = say();
+  const { n } = label;
   const isRead = useRead(String(n));
   return h(
     Dialog,
     { title: words.explainAs },
+    h("p", { class: "which" }, h(Which, { label })),
     h(
       "div",
       { class: "answers stacked" },

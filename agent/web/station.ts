@@ -10,6 +10,7 @@ export type { Faults } from "../simulator.ts";
 export type { State } from "../state.ts";
 export type Job = State["jobs"][number];
 export type Done = State["recent"][number];
+export type Label = State["ledger"]["open"][number];
 export type PrinterState = State["printers"][number];
 export type ScannerState = State["scanners"][number];
 export type Verdict = Job["allowed"][number];

@@ -491,6 +491,8 @@ describe.skipIf(!executable)("the console", async () => {
     await isAsked(again, ref, "attest");
     await button(page, "Label is out and good").click(); // the session of before is over
     await page.getByRole("heading", { name: "Scan your badge" }).waitFor();
+    const { serial } = (await shop.admin.get(`/aidc/jobs/${ref}`)).body;
+    await page.locator("dialog", { hasText: `Label is out and good${serial}` }).waitFor(); // whoever comes knows what they say
     await wedge(page, OPERATOR.badge);
     await page.getByText("Scan this label").waitFor(); // what was pressed counts
     await expect.poll(() => stateInCloud(shop, ref)).toBe("PRINTED_ATTESTED");
@@ -1086,6 +1088,7 @@ describe.skipIf(!executable)("the console", async () => {
     await until(() => station.state().quarantine.length === 0);
     await page.getByText("EVIDENCE_INVALID").waitFor({ state: "detached" });
     await button(page, "Explain").click();
+    await page.locator("dialog", { hasText: "its counter went from 7 to 8" }).waitFor(); // of which label
     await button(page, "Came out while loading or calibrating").click();
     await until(() => station.state().ledger.counts["explained"] === 1);
     await button(page, "Reprint").click();
