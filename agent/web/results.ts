@@ -37,9 +37,12 @@ const FAST_MS = 4_000;
 let goodAt = -Infinity;
 let ends: ReturnType<typeof setTimeout> | undefined;
 
-/** Red is to be seen: neither who comes nor what was noted takes it away, unless it was about a badge, or about a station that answers by then. */
-const isToBeSeen = (red: Result | undefined, next: Result): boolean =>
-  red?.colour === "bad" && red.what !== "unknown_code" && red.what !== "no_answer" && (next.what === "signed_in" || next.what === "noted");
+/** Red is to be seen: neither who comes nor what was noted takes it away, unless it was about a badge, or about a station that answers by then; nor, where it is about one label, what became of another. */
+function isToBeSeen(red: Result | undefined, next: Result): boolean {
+  if (red?.colour !== "bad" || red.what === "unknown_code" || red.what === "no_answer") return false;
+  const isOfOther = red.serial !== undefined && red.serial !== next.serial;
+  return next.what === "signed_in" || next.what === "noted" || (isOfOther && next.colour !== "bad");
+}
 
 export function show(next: Result): void {
   if (isToBeSeen(result.peek(), next)) return sound(next.colour);

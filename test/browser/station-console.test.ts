@@ -438,6 +438,14 @@ describe.skipIf(!executable)("the console", async () => {
     await outcome(page, "bad").waitFor();
     expect(await outcome(page, "bad").innerText()).toContain(serial);
     await page.getByText("Destroy the label.").waitFor();
+    const next = await shop.issue();
+    await until(() => jobAt(station, next.job_ref)?.stage === "printed");
+    await wedge(page, next.digital_link);
+    await sealed(shop, next.job_ref);
+    await until(() => station.state().recent[0]?.ended === "sealed");
+    await page.waitForTimeout(500); // it has been told
+    expect(await outcome(page, "bad").innerText()).toContain(serial); // what became of another takes it from nobody's eyes
+    await dismissed(page, "bad");
   });
 
   test("a page that has lost its station says so, and offers nothing that it couldn't do", async (t) => {
