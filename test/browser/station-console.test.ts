@@ -46,6 +46,8 @@ import {
 } from "./eyes.ts";
 
 const TOUCH_PX = 64;
+/** The touch screen of a small computer. */
+const SMALL_PANEL = { width: 800, height: 480 };
 const KEY_MS = 2;
 /** A clock is stopped ahead of where it is by then: it can't go back. */
 const LEAP_MS = 10_000;
@@ -1025,6 +1027,37 @@ describe.skipIf(!executable)("the console", async () => {
       await shot(page, `banners-${locale}`);
       expect([locale, await unseen(page)]).toEqual([locale, []]);
     }
+  });
+
+  test("on a panel of 800 x 480, too, of which label something is asked, what, and the answers are in view, whatever banner stands above", async (t) => {
+    const shop = await printShop(w, {
+      product: "Wasserkocher Modell Küstennebel 1.7 mit Temperaturwahl, gebürsteter Stahl ".repeat(3).slice(0, 200),
+    });
+    const station = await running(t, w.url, shop, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const look = async (name: string) => {
+      for (const locale of LANGUAGES) {
+        const { page, context } = await visit(t, station, { viewport: SMALL_PANEL, locale, bypassCSP: true });
+        await wedge(page, OPERATOR.badge);
+        await page.locator(".frame").waitFor();
+        await page.locator(".frame").waitFor({ state: "detached" });
+        await page.locator(".paper img").evaluate((img) => (img as unknown as { decode(): Promise<void> }).decode());
+        await shot(page, `small-${name}-${locale}`);
+        expect([name, locale, await unseen(page)]).toEqual([name, locale, []]);
+        expect([name, locale, await overflow(page), await cutTexts(page)]).toEqual([name, locale, 0, []]);
+        expect([name, locale, await smallTargets(page, "button, a, select", TOUCH_PX)]).toEqual([name, locale, []]);
+        await context.close();
+      }
+    };
+    await look("attest");
+    await shop.admin.delete(`/api-keys/${shop.device.keyId}`);
+    await ask(station, "POST", "/api/pause", {});
+    await until(() => station.state().stopped !== null);
+    await look("banners");
+    await say(station, ref, "good");
+    await until(() => jobAt(station, ref)?.stage === "printed");
+    await look("scan");
   });
 
   test("what the station didn't do when it was asked here is told when it comes about elsewhere", async (t) => {
