@@ -750,6 +750,32 @@ describe.skipIf(!executable)("the console", async () => {
     await shot(page, "zoomed");
   });
 
+  test("by keyboard, what has the focus is in view: nothing stands over it on a phone, a small panel and where text is large", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    for (let n = 0; n < 12; n += 1) station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    for (const viewport of [PHONE, SMALL_PANEL, { width: 640, height: 512 }])
+      for (const view of ["line", "labels", "upkeep"]) {
+        const { page, context } = await visit(t, station, { viewport }, `#${view}`);
+        const hidden: string[] = [];
+        for (const key of ["Tab", "Shift+Tab"])
+          for (let i = 0; i < 30; i += 1) {
+            await page.keyboard.press(key);
+            const under = await page.evaluate<string | null>(`(() => {
+              const one = document.activeElement;
+              if (one === document.body || one.matches(".log")) return null;
+              const { left, right, top, bottom } = one.getBoundingClientRect();
+              const isSeen = [top + 3, (top + bottom) / 2, bottom - 3].every((y) => one.contains(document.elementFromPoint((left + right) / 2, y)));
+              return isSeen ? null : one.textContent;
+            })()`);
+            if (under !== null) hidden.push(under);
+          }
+        expect([viewport.width, view, hidden]).toEqual([viewport.width, view, []]);
+        await context.close();
+      }
+  });
+
   test("another product's label is red and says so; a product's name is text, whatever it is", async (t) => {
     const name = `<img src=x onerror="alert(1)"> & <b>Kettle</b>`;
     const shop = await printShop(w, { product: name });
