@@ -1,6 +1,7 @@
 // The ledger: every label that this station's printers made, and those of which nobody has yet said what became of them.
 import { h } from "#shared/web/dom.ts";
 import { isHeld, openExplain, reprint, seenTo } from "./acts.ts";
+import { pick } from "./line.ts";
 import { Button, Name, Panel, Refused, Time, useRead, Which } from "./parts.ts";
 import { count, say, wordFor } from "./speech.ts";
 import type { Done, Label, State } from "./station.ts";
@@ -66,7 +67,7 @@ function OpenLabel({ row, now }: { row: Label; now: State }) {
     null,
     h("div", null, h(Which, { label: row })),
     isAtLine(now, row)
-      ? h("a", { class: "button plain", href: "#line" }, h("strong", null, words.line))
+      ? h("a", { class: "button plain", href: "#line", onClick: () => pick(row.attempt_id ?? "") }, h("strong", null, words.line))
       : h(Button, { title: words.explain, disabled: isHeld(), onPress: () => openExplain(row) }),
   );
 }

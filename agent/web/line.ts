@@ -9,6 +9,7 @@ import { age, count, say, wordFor } from "./speech.ts";
 import { here, isCut, isStuck, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
 
 const picked = signal<string | undefined>(undefined);
+export const pick = (attemptId: string): void => void (picked.value = attemptId);
 const RANK = ["orphan", "printed", "closing", "sending", "sent", "rendered", "waiting"];
 const rank = (job: Job) => (isUrgent(job) ? -1 : RANK.indexOf(job.stage));
 /** What was asked first stays in hand: a question that comes up elsewhere doesn't take the place of the one that somebody looks into. */
@@ -235,9 +236,7 @@ function Others({ others }: { others: Job[] }) {
         sub: job.ask ? say().needsYou : say().says[job.stage],
         tone: job.ask ? "warn" : "idle",
         disabled: !isRead,
-        onPress: () => {
-          picked.value = job.attempt_id;
-        },
+        onPress: () => pick(job.attempt_id),
       }),
     ),
   );

@@ -647,6 +647,9 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await inHand()).toBe(newer.serial);
     await other.click();
     await expect.poll(inHand).toBe(older.serial);
+    await page.locator('nav a[href="#labels"]').click();
+    await page.locator(".labels .rows li", { hasText: newer.serial }).locator("a").click();
+    expect(await inHand()).toBe(newer.serial); // the one that was looked for
   });
 
   test("a second tap, or Enter, on what fills the screen answers nothing that lies below it", async (t) => {
