@@ -1020,6 +1020,25 @@ describe.skipIf(!executable)("the console", async () => {
     }
   });
 
+  test("a name that runs from the right and is too long begins where it is read", async (t) => {
+    const name = "عبد الرحمن بن محمد بن عبد العزيز الطويل";
+    const station = await running(t, w.url, await printShop(w), { ...HAND, settings: { operators: [{ ...OPERATOR, name }] } });
+    for (const viewport of [PANEL, PHONE]) {
+      const { page } = await visit(t, station, { viewport });
+      await wedge(page, OPERATOR.badge);
+      await page.locator(".operator.is-in").waitFor();
+      const beginning = await page.evaluate<boolean>(`(() => {
+        const [bdi, box] = [document.querySelector(".operator bdi"), document.querySelector(".operator strong").getBoundingClientRect()];
+        const first = document.createRange();
+        first.setStart(bdi.firstChild, 0);
+        first.setEnd(bdi.firstChild, 1);
+        const { left, right } = first.getBoundingClientRect();
+        return left >= box.left && right <= box.right + 1;
+      })()`);
+      expect([viewport.width, beginning]).toEqual([viewport.width, true]);
+    }
+  });
+
   test("on a tablet, too, a station's name is read, and everything at its head is in view", async (t) => {
     const station = await running(t, w.url, await printShop(w), { ...HAND, settings: { station: "line-12" } });
     for (const locale of LANGUAGES) {
