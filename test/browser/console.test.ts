@@ -1142,6 +1142,34 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a tenant of a long name leaves everything at the head in one row, and begins where its name is read", async () => {
+    for (const [viewport, name] of [
+      [PANEL, "Wasserkocherwerk ".repeat(12)],
+      [{ width: 800, height: 480 }, "مصنع الغلايات الكهربائية ".repeat(8)],
+    ] as const)
+      await signedIn(lead.secret, { viewport }, async ({ page }) => {
+        await page.route("**/console/session", async (route) => {
+          const response = await route.fetch();
+          const session = (await response.json()) as { tenant: object };
+          await route.fulfill({ response, json: { ...session, tenant: { ...session.tenant, name, sandbox: true } } });
+        });
+        await page.reload();
+        await page.waitForSelector("nav.views");
+        await shot(page, `floor/long-tenant-${viewport.width}`);
+        const { height = 0 } = (await page.locator(".top").boundingBox()) ?? {};
+        expect([viewport.width, height <= 64, await overflow(page)]).toEqual([viewport.width, true, 0]);
+        const isRead = await page.evaluate<boolean>(`(() => {
+          const [bdi, box] = [document.querySelector(".tenant bdi"), document.querySelector(".tenant").getBoundingClientRect()];
+          const first = document.createRange();
+          first.setStart(bdi.firstChild, 0);
+          first.setEnd(bdi.firstChild, 1);
+          const { left, right } = first.getBoundingClientRect();
+          return left >= box.left - 1 && right <= box.right + 1;
+        })()`);
+        expect([viewport.width, isRead]).toEqual([viewport.width, true]);
+      });
+  });
+
   test("a page left open over an upgrade says so, keeps what is typed, and loads itself anew once nobody is at it", async () => {
     for (const locale of LANGUAGES)
       await signedIn(lead.secret, { locale, bypassCSP: true }, async ({ page }) => {
