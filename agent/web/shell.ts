@@ -117,22 +117,26 @@ function Banners({ now }: { now: State | undefined }) {
           now.buffer.oldest_at === null ? "" : ` ${words.waitingReports(count(now.buffer_depth), age(now.buffer.oldest_at))}`,
         ),
       ),
-    now.stopped !== null &&
-      h("p", { class: "banner bad" }, shape("bad"), h("span", null, `${words.stopped} `, h(Theirs, { text: now.stopped }))),
-    ...now.notices
-      .filter(({ words: theirs }) => theirs !== now.stopped)
-      .map(({ code, words: theirs }) =>
-        h("p", { class: "banner warn", key: code }, shape("warn"), h("span", null, h(Theirs, { text: theirs }))),
-      ),
-    now.paused && h("p", { class: "banner warn" }, shape("warn"), h("span", null, words.idlePaused)),
-    isOld.value && h(Upgraded, {}),
+    h(
+      "div",
+      { role: "status" }, // there before what it tells; that the cloud is away is told at the head, and its age isn't news
+      now.stopped !== null &&
+        h("p", { class: "banner bad" }, shape("bad"), h("span", null, `${words.stopped} `, h(Theirs, { text: now.stopped }))),
+      now.notices
+        .filter(({ words: theirs }) => theirs !== now.stopped)
+        .map(({ code, words: theirs }) =>
+          h("p", { class: "banner warn", key: code }, shape("warn"), h("span", null, h(Theirs, { text: theirs }))),
+        ),
+      now.paused && h("p", { class: "banner warn" }, shape("warn"), h("span", null, words.idlePaused)),
+      isOld.value && h(Upgraded, {}),
+    ),
   ];
 }
 function Upgraded() {
   const isRead = useRead("upgraded");
   return h(
     "div",
-    { class: "banner warn", role: "status" },
+    { class: "banner warn" },
     shape("warn"),
     h("span", null, say().upgraded),
     h(Button, { title: say().renew, disabled: !isRead, onPress: renew }),

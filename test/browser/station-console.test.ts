@@ -973,6 +973,26 @@ describe.skipIf(!executable)("the console", async () => {
     }
   });
 
+  test("who listens to the page is told that the station takes no jobs, or begins none, once each", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    const { page } = await visit(t, station);
+    await page.evaluate(`(() => {
+      globalThis.told = [];
+      const told = (changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(({ textContent }) => globalThis.told.push(textContent)));
+      const regions = document.querySelectorAll(".banners [role=status]"); // those that are there before what they tell
+      for (const region of regions) new MutationObserver(told).observe(region, { childList: true, subtree: true });
+    })()`);
+    await ask(station, "POST", "/api/pause", {});
+    await page.getByText("Paused. Nothing new is begun.").first().waitFor();
+    await shop.admin.delete(`/api-keys/${shop.device.keyId}`);
+    await page.locator(".banner.bad").waitFor();
+    await page.waitForTimeout(1_500); // time goes on
+    expect(await page.evaluate("globalThis.told")).toEqual([
+      "Paused. Nothing new is begun.",
+      expect.stringContaining("No new jobs are taken:"),
+    ]);
+  });
+
   test("a station that takes no jobs doesn't say that the next one begins by itself", async (t) => {
     const { shop, station } = await lineOf(t, w, HAND);
     const { page } = await visit(t, station);
