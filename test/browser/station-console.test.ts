@@ -1226,10 +1226,10 @@ describe.skipIf(!executable)("the console", async () => {
         { locale, view, viewport: PHONE, on: "phone", colorScheme: locale === "en" ? ("dark" as const) : ("light" as const) },
       ]),
     );
-    test.each(looks)("$view in $locale on a $on: nothing for axe to find, nothing runs over, every target is large", async (look) => {
+    test.for(looks)("$view in $locale on a $on: nothing for axe to find, nothing runs over, every target is large", async (look, t) => {
       const { locale, view, viewport, on, colorScheme } = look;
       const context = { viewport, locale, colorScheme, bypassCSP: true };
-      const { page } = await visit({ onTestFinished: (end) => void ends.unshift(end) }, station, context, `#${view}`);
+      const { page } = await visit(t, station, context, `#${view}`);
       await until(async () => (await page.getAttribute("html", "lang")) === locale);
       if (view === "upkeep") await page.locator(".faults").waitFor();
       if (view === "line") await page.locator(".paper img").evaluate((img) => (img as unknown as { decode(): Promise<void> }).decode());
@@ -1242,9 +1242,9 @@ describe.skipIf(!executable)("the console", async () => {
         expect((answers?.y ?? 0) + (answers?.height ?? 0)).toBeLessThanOrEqual(PANEL.height); // what is asked is answered without scrolling
       }
     });
-    test.each(LANGUAGES)("in %s, whatever stands over the page: nothing for axe to find, nothing cut", async (locale) => {
+    test.for(LANGUAGES)("in %s, whatever stands over the page: nothing for axe to find, nothing cut", async (locale, t) => {
       for (const [on, viewport] of Object.entries({ panel: PANEL, phone: PHONE })) {
-        const { page } = await visit({ onTestFinished: (end) => void ends.unshift(end) }, station, { viewport, locale, bypassCSP: true });
+        const { page } = await visit(t, station, { viewport, locale, bypassCSP: true });
         const look = async (name: string) => {
           await shot(page, `${name}-${locale}-${on}`);
           expect([name, await axeSays(page)]).toEqual([name, []]);
