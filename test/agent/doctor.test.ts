@@ -43,7 +43,7 @@ test("a station that is well has a line for each thing, all ok, and exit code 0"
   expect(out).not.toContain(shop.device.secret);
 });
 
-test.for(["half-open", "dont-answer"] as const)(
+test.concurrent.for(["half-open", "dont-answer"] as const)(
   "a printer that takes the connection and tells nothing (%s) is not called ready",
   async (fault, t) => {
     const { floor, file } = await floorWith(t);

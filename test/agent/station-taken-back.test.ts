@@ -568,7 +568,7 @@ describe.concurrent("a printer that was renamed in the settings", () => {
   });
 });
 
-test.for([4, 1])(
+test.concurrent.for([4, 1])(
   "a long label that a person said isn't there is asked about again where it was on its way out as the printer was told to drop it, at %i inches a second",
   async (speed, t) => {
     const shop = await printShop(w);
@@ -587,7 +587,7 @@ test.for([4, 1])(
   },
 );
 
-test("the line over which a label left is dropped once a person said that it isn't there: nothing of it may come out of the network later", async (t) => {
+test.concurrent("the line over which a label left is dropped once a person said that it isn't there: nothing of it may come out of the network later", async (t) => {
   const shop = await printShop(w);
   const lines: { socket: Socket; heard: string }[] = [];
   const printer = await startDevice((socket) => {
