@@ -36,7 +36,7 @@ describe.concurrent("a clock that is off", () => {
   });
 });
 
-test("a clock that is set back while labels are under way keeps the leases alive and delays nothing", async (t) => {
+test.concurrent("a clock that is set back while labels are under way keeps the leases alive and delays nothing", async (t) => {
   const shop = await printShop(w);
   const net = await netTo(t, w);
   const { clock, turn, pass } = wrongBy(0);
@@ -67,7 +67,7 @@ test("a clock that is set back while labels are under way keeps the leases alive
   expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
 });
 
-test("a clock that is set right by days ends no label: what is printed keeps its lease, what waits is printed", async (t) => {
+test.concurrent("a clock that is set right by days ends no label: what is printed keeps its lease, what waits is printed", async (t) => {
   const own = await world({}, t.onTestFinished);
   const shop = await printShop(own);
   const net = await netTo(t, own);
@@ -91,7 +91,7 @@ test("a clock that is set right by days ends no label: what is printed keeps its
   expect(await station.floor.links()).toEqual([first.digital_link, second.digital_link]);
 });
 
-test("a clock that is set forward takes no label back sooner out of a printer that waits for paper", async (t) => {
+test.concurrent("a clock that is set forward takes no label back sooner out of a printer that waits for paper", async (t) => {
   const shop = await printShop(w);
   const { clock, turn } = wrongBy(0);
   const station = await running(t, w.url, shop, { eyes: "hand" }, { clock });
@@ -107,7 +107,7 @@ test("a clock that is set forward takes no label back sooner out of a printer th
   expect(jobAt(station, ref)).toMatchObject({ state: "PRINTED_ATTESTED", attempt: 1 });
 });
 
-test("a start after the clock was set back goes on from what is written down: a label printed before it can be scanned", async (t) => {
+test.concurrent("a start after the clock was set back goes on from what is written down: a label printed before it can be scanned", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop, { eyes: "hand" });
   const ahead = await stationOn(t, floor, { clock: wrongBy(2 * H).clock });
@@ -119,7 +119,7 @@ test("a start after the clock was set back goes on from what is written down: a 
   await sealed(shop, ref);
 });
 
-test("no lease is believed after a start before the cloud has confirmed it", async (t) => {
+test.concurrent("no lease is believed after a start before the cloud has confirmed it", async (t) => {
   const shop = await printShop(w);
   const net = await netTo(t, w);
   const floor = await floorOf(t, net.url, shop, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: 600 } } });
@@ -137,7 +137,7 @@ test("no lease is believed after a start before the cloud has confirmed it", asy
   await until(() => jobAt(second, next.job_ref)?.state === "PRINTED_ATTESTED");
 });
 
-test("a claim that nobody heard answered before the clock was set right brings no lease: the job may be another's by now", async (t) => {
+test.concurrent("a claim that nobody heard answered before the clock was set right brings no lease: the job may be another's by now", async (t) => {
   const own = await world({}, t.onTestFinished);
   const shop = await printShop(own);
   const net = await netTo(t, own);
@@ -161,7 +161,7 @@ test("a claim that nobody heard answered before the clock was set right brings n
   expect(await floor.links()).toEqual([]);
 });
 
-test("nor does one that is answered after a start whose clock doesn't know how long the station was off", async (t) => {
+test.concurrent("nor does one that is answered after a start whose clock doesn't know how long the station was off", async (t) => {
   const own = await world({}, t.onTestFinished);
   const shop = await printShop(own);
   const net = await netTo(t, own);
@@ -185,7 +185,7 @@ test("nor does one that is answered after a start whose clock doesn't know how l
   expect(await floor.links()).toEqual([]);
 });
 
-test("what waits is let go once the station has stood still for four of its leases, however long it waited for its turn before", async (t) => {
+test.concurrent("what waits is let go once the station has stood still for four of its leases, however long it waited for its turn before", async (t) => {
   const shop = await printShop(w);
   const net = await netTo(t, w);
   const { clock, turn } = wrongBy(0);
@@ -211,7 +211,7 @@ test("what waits is let go once the station has stood still for four of its leas
   await until(() => waiting()?.ended === "let go");
 });
 
-test("a clock that is months behind makes nothing old: what was sealed a moment ago is still known after the next start", async (t) => {
+test.concurrent("a clock that is months behind makes nothing old: what was sealed a moment ago is still known after the next start", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop);
   const { clock } = wrongBy(-60 * 24 * H);
@@ -287,7 +287,7 @@ test.each([
   expect(spanOf(ms)).toBe(words);
 });
 
-test("of jobs whose envelopes aren't to be trusted one is claimed every five minutes, so that all others keep their attempts", async (t) => {
+test.concurrent("of jobs whose envelopes aren't to be trusted one is claimed every five minutes, so that all others keep their attempts", async (t) => {
   const shop = await printShop(w);
   const net = await netTo(t, w);
   let isFalse = true;
