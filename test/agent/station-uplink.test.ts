@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { errors } from "#shared/errors.ts";
 import { systemClock } from "../../agent/clock.ts";
 import { cloudClient } from "../../agent/cloud.ts";
@@ -846,7 +846,7 @@ test("of labels of which the cloud won't hear no more are printed after three in
   await until(() => printed() > first + 1);
 });
 
-test("a label whose lease is still asked for when the station is paused isn't begun before it is resumed", async (t) => {
+test.concurrent("a label whose lease is still asked for when the station is paused isn't begun before it is resumed", async (t) => {
   const shop = await printShop(w);
   const net = await netTo(t, w);
   const floor = await startFloor(net.url, shop.device.secret, { eyes: "hand", settings: { claim: { ahead: 2, leaseSeconds: 600 } } });
@@ -876,7 +876,7 @@ test("a label whose lease is still asked for when the station is paused isn't be
   await until(() => jobAt(station, next.job_ref)?.state === "PRINTED_ATTESTED");
 });
 
-test("a claim in whose answer's place something halfway answered is said again, and its jobs are there long before their lease ends", async (t) => {
+test.concurrent("a claim in whose answer's place something halfway answered is said again, and its jobs are there long before their lease ends", async (t) => {
   const shop = await printShop(w);
   const net = await netTo(t, w);
   let lost = 0;
@@ -889,7 +889,7 @@ test("a claim in whose answer's place something halfway answered is said again, 
   expect(jobAt(station, ref)?.attempt).toBe(1);
 });
 
-test("a job that is cancelled while the answer to its claim is lost isn't printed once that claim is said again", async (t) => {
+test.concurrent("a job that is cancelled while the answer to its claim is lost isn't printed once that claim is said again", async (t) => {
   const { shop, net, station } = await behind(t, { eyes: "hand" });
   await hasClaimed(net);
   await ask(station, "POST", "/api/pause");
@@ -905,23 +905,26 @@ test("a job that is cancelled while the answer to its claim is lost isn't printe
   expect(await station.floor.links()).toEqual([next.digital_link]);
 });
 
-test.each([
+test.concurrent.for([
   [503, "NOT_READY", false],
   [502, "TIMED_OUT", false],
   [504, "TIMED_OUT", false],
   [503, "OVERLOADED", true],
   [500, "INTERNAL_ERROR", true],
-])("a cloud in whose place a proxy answers is away, in whatever words: %i %s says that it is there: %s", async (status, code, online) => {
-  const { net, station } = await behind({ onTestFinished }, {});
-  await until(() => station.state().status === "online");
-  net.rule(() => ({ status, code }));
-  const { length } = net.passed;
-  await until(() => net.passed.length > length + 1);
-  await until(() => station.state().online === online);
-  expect(station.state().status).toBe(online ? "online" : "offline");
-  net.rule(() => "pass");
-  await until(() => station.state().online);
-});
+] as const)(
+  "a cloud in whose place a proxy answers is away, in whatever words: %i %s says that it is there: %s",
+  async ([status, code, online], t) => {
+    const { net, station } = await behind(t, {});
+    await until(() => station.state().status === "online");
+    net.rule(() => ({ status, code }));
+    const { length } = net.passed;
+    await until(() => net.passed.length > length + 1);
+    await until(() => station.state().online === online);
+    expect(station.state().status).toBe(online ? "online" : "offline");
+    net.rule(() => "pass");
+    await until(() => station.state().online);
+  },
+);
 
 test("a job that is cancelled while the answer to its claim is on a slow line isn't printed", async (t) => {
   const { shop, net, station } = await behind(t, { eyes: "hand" });
