@@ -103,7 +103,7 @@ export const limitTable = {
   OFFLINE_GRACE_DEFAULT_S: [900, "How long a job that may have printed waits for its station"],
   OFFLINE_COMEBACK_MS: [
     30_000,
-    "And where that ended while the cloud or its store was away, from when it is back: so long a station may take to notice",
+    "And no shorter than so long from when the cloud or its store is back, where it was away meanwhile: a station may take that long to notice",
   ],
   ATTEMPTS_DEFAULT_MAX: [3, "Physical tries of a print job, unless the tenant or the job says otherwise"],
   POSTGRES_CONNECTIONS: [16, "Connections of one node to PostgreSQL: as many units at once; a further one waits up to 5 s for one of them"],

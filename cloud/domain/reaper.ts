@@ -63,7 +63,8 @@ async function act(tx: Tx, row: jobs.Row, backAt: number): Promise<void> {
   const isUsedUp = row.attempt >= row.maxAttempts;
   if (lease === null) return row.state === "FAILED" && isUsedUp ? bury(tx, row, row.reason ?? LEASE_EXPIRED) : lookNext(row, null);
   const granted = await grantedUntil(tx, row);
-  const until = lease === "uncertain" && granted <= backAt ? backAt + limits.OFFLINE_COMEBACK_MS : granted;
+  const wasCutOff = lease === "uncertain" && (row.leaseExpiresAt ?? tx.now) <= backAt;
+  const until = wasCutOff ? Math.max(granted, backAt + limits.OFFLINE_COMEBACK_MS) : granted;
   if (until > tx.now) return lookNext(row, until);
   if (lease === "uncertain") return expire(tx, row);
   if (isUsedUp) return bury(tx, row, LEASE_EXPIRED);
