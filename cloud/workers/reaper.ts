@@ -15,7 +15,7 @@ export function startReaper(store: Store, log: Logger): Worker {
   /** Where it is the first one for long, as after a start, no station could say anything either. */
   async function look(): Promise<boolean> {
     const { is, now } = await store.read("reap?", async (tx) => ({ is: await isDue(tx), now: tx.now }));
-    if (performance.now() - lookedAt > AWAY_MS) backAt = now;
+    if (performance.now() - lookedAt > AWAY_MS || now < (backAt ?? now)) backAt = now; // or by a clock that was set back since
     lookedAt = performance.now();
     return is;
   }

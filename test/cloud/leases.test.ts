@@ -184,6 +184,24 @@ test.each([
   expect(await stateOf(good)).toBe("PRINTED_ATTESTED");
 });
 
+test("where the clock was set back after the cloud began, a silent station is waited for no longer than else", async () => {
+  const own = await world({ clock: "stopped" }, onTestFinished);
+  own.later(24 * 3_600 * SECOND);
+  await own.restart();
+  await expect.poll(() => own.nobody.get("//readyz").then(({ status }) => status), SOON).toBe(200);
+  own.later(-24 * 3_600 * SECOND);
+  const { device, admin, ...shop } = await printShop(own);
+  await shop.issue();
+  const silent = await device.claim({ lease_seconds: 30 });
+  await device.upTo(silent, "SPOOL_SUBMITTED");
+  own.later(1_000 * SECOND);
+  const stateLater = async () => {
+    own.later(SECOND);
+    return (await admin.get(`/aidc/jobs/${silent.job.job_ref}`)).body.state as string;
+  };
+  await expect.poll(stateLater, SOON).toBe("FAILED");
+});
+
 test("a budget used up is a dead letter, and its serial stands in the re-print file", async () => {
   const { device, admin, ...shop } = await printShop(w);
   const job = await shop.issue({ max_attempts: 2 });
