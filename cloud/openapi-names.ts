@@ -45,9 +45,9 @@ function isShape(value: unknown): value is Record<string, unknown> {
 
 /**
  * The same document, each shape that has a name told once, under `components`, and referred to from wherever it stands. What a request may hold is closed;
- * answers aren't, or who holds them to the document of today would refuse what a later version tells beside it.
+ * answers and webhooks aren't, or who holds them to the document of today would refuse what a later version tells beside it.
  */
-export function withNames(document: { components: object }): object {
+export function withNames(document: { components: object; webhooks: object }): object {
   const names = namesByText();
   const told: Record<string, unknown> = {};
   const inner = (value: object, isAnswer: boolean) =>
@@ -64,7 +64,11 @@ export function withNames(document: { components: object }): object {
     told[name] ??= inner(value, isAnswer);
     return { $ref: `#/components/schemas/${name}` };
   }
-  const { components, ...rest } = document;
+  const { components, webhooks, ...rest } = document;
   const { schemas = {} } = components as { schemas?: object };
-  return { ...inner(rest, false), components: { ...components, schemas: { ...inner(schemas, true), ...told } } };
+  return {
+    ...inner(rest, false),
+    webhooks: inner(webhooks, true),
+    components: { ...components, schemas: { ...inner(schemas, true), ...told } },
+  };
 }

@@ -48,7 +48,7 @@ const sent = (type: EventName) => ({
   },
 });
 
-export const withWebhooks = <Document extends object>(document: Document): Document => ({
+export const withWebhooks = <Document extends object>(document: Document): Document & { webhooks: object } => ({
   ...document,
   webhooks: Object.fromEntries(eventNames.map((type) => [type, sent(type)])),
 });

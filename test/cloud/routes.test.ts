@@ -153,7 +153,7 @@ test("a thing that several answers show has one name in the document, so that a 
   expect(answers).toEqual([...new Set(answers)]);
 });
 
-test("who holds answers to the document takes one that has gained a member, and is told which a request can't have", async () => {
+test("who holds answers, and webhooks, to the document takes one that has gained a member, and is told which a request can't have", async () => {
   const { admin, ids } = await looked();
   const { body } = await w.nobody.get("/openapi.json");
   const closed: string[] = [];
@@ -164,6 +164,7 @@ test("who holds answers to the document takes one that has gained a member, and 
   };
   for (const [path, methods] of Object.entries<Record<string, { responses: unknown }>>(body.paths))
     for (const [method, { responses }] of Object.entries(methods)) look(spelledOut(body, responses), `${method} ${path}`);
+  look(spelledOut(body, body.webhooks), "webhooks");
   expect(closed).toEqual([]);
   const fitsIn = (name: string) => fitting(spelledOut(body, { $ref: `#/components/schemas/${name}` }));
   const product = (await admin.get(`/products/${ids["products"]}`)).body;

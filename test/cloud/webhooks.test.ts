@@ -216,13 +216,14 @@ test("print-status says how many were told; a replay says the same again and tel
   expect(failed?.data).toMatchObject({ serials: [serials[1]], failures: [{ serial: serials[1], reason: "ribbon out" }] });
 });
 
-test("the OpenAPI document has every event under webhooks, with the schema that it is validated by", async () => {
+test("the OpenAPI document has every event under webhooks, with the schema that it is validated by, but that it may gain members", async () => {
   const { webhooks } = (await w.nobody.get("/openapi.json")).body;
+  const opened = (name: string, value: unknown) => (name === "additionalProperties" && value === false ? undefined : value);
   expect(Object.keys(webhooks)).toEqual(eventNames);
   for (const type of eventNames) {
     const { schema, example } = webhooks[type].post.requestBody.content["application/json"];
     expect(Object.keys(schema.properties)).toEqual(["id", "type", "timestamp", "apiVersion", "data"]);
-    expect(schema).toEqual(JSON.parse(JSON.stringify(envelopeOf(type))));
+    expect(schema).toEqual(JSON.parse(JSON.stringify(envelopeOf(type), opened)));
     expect([type, fitting(envelopeOf(type))(example)]).toEqual([type, true]);
   }
 });
