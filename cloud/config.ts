@@ -65,15 +65,16 @@ const base = (value: string): string => {
   if (/[?#]/.test(parsed)) throw new Error("must end with its path: no query, and no fragment");
   return parsed;
 };
-/** Where a password has an @ and a / in it, its end is taken for a path, and a part of it for a host, which a log would name. */
+/** Where a password has an @ and a /, ? or # in it, its end is taken for a path, and a part of it for a host, which a log would name. */
 function refuseHalfEncoded(parsed: string): void {
-  const { username, password, pathname, hash } = new URL(parsed);
+  const { username, password, pathname, search, hash } = new URL(parsed);
+  const [firstName = ""] = search.split(/[=&]/); // a value may have an @: user=name@server
   try {
-    if (!`${pathname}${hash}`.includes("@")) return void decodeURIComponent(username + password);
+    if (!`${pathname}${firstName}${hash}`.includes("@")) return void decodeURIComponent(username + password);
   } catch {
     // the same fault
   }
-  throw new Error("must have its user and password percent-encoded (@ is %40, / is %2F, # is %23)");
+  throw new Error("must have its user and password percent-encoded (@ is %40, / is %2F, ? is %3F, # is %23)");
 }
 const broker = (value: string): string => {
   const parsed = url("mqtt", "mqtts", "ws", "wss")(value);

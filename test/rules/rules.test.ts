@@ -55,6 +55,7 @@ test.each([
   [{ IMPRIMATUR_MQTT_URL: "mqtt://cloud:p@ss/word@broker.example" }, "percent-encoded (@ is %40"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://u:p@ss/word@db.example/imprimatur" }, "percent-encoded (@ is %40"],
   [{ IMPRIMATUR_DATABASE_URL: "postgres://u:12#34@db.example/imprimatur" }, "percent-encoded (@ is %40"],
+  [{ IMPRIMATUR_DATABASE_URL: "postgres://u:p@ss?word@db.example/imprimatur" }, "percent-encoded (@ is %40"],
   [{ IMPRIMATUR_MQTT_PUBLIC_URL: "mqtt://cloud:secret@broker.example" }, "no user or password"],
   [{ IMPRIMATUR_PROT: "1" }, "did you mean IMPRIMATUR_PORT"],
   [{ IMPRIMATUR_HOST: "fe80::1%eth0" }, "no URL can have fe80::1%eth0 in it: set IMPRIMATUR_PUBLIC_URL"],
