@@ -44,6 +44,8 @@ const STATION: Partial<State> = {
   online: true, stopped: null, paused: false, quarantined: 0, notices: [], jobs: [],
   buffer: { depth: 0, oldest_age_ms: null } as State["buffer"], ledger: { counts: {} } as State["ledger"], printers: [{ name: "p", status: "ready" }] as State["printers"],
 }; // oxfmt-ignore
+const figuresOfStations = async () =>
+  new Set([...(await metricsOf(() => STATION as State).text()).matchAll(/^(\w+)(?:\{.*\})? /gm)].map(([, name = ""]) => name));
 const named = [...alerts().map(({ expr }) => expr), ...panels().flatMap(({ targets }) => targets.map(({ expr }) => expr))];
 
 test("every metric that an alert or a panel names is exported", async (t) => {
@@ -51,12 +53,18 @@ test("every metric that an alert or a panel names is exported", async (t) => {
   const text = (await w.admin.get("/metrics")).text; // answered once before: what counts answers has series
   await w.admin.get("/metrics");
   const exported = new Set([...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = "", type]) => (type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => name + end) : [name]))); // oxfmt-ignore
-  const ofStations = new Set([...(await metricsOf(() => STATION as State).text()).matchAll(/^(\w+)(?:\{.*\})? /gm)].map(([, name = ""]) => name)); // oxfmt-ignore
+  const ofStations = await figuresOfStations();
   const isExported = (name: string, expr: string) =>
     name === "up" || (expr.includes(`job="${STATION_JOB}"`) ? ofStations : exported).has(name); // `up` is Prometheus's own
   const strangers = named.flatMap((expr) => metricsIn(expr).filter((name) => !isExported(name, expr)));
   expect(strangers).toEqual([]);
   expect(named.length).toBeGreaterThan(20);
+});
+
+test("of what a station tells alarms all but that it is paused, and how much it has done and has to say", async () => {
+  const alarming = new Set(alerts().flatMap(({ expr }) => metricsIn(expr)));
+  const others = [...(await figuresOfStations())].filter((name) => !alarming.has(name));
+  expect(others.map((name) => name.replace("imprimatur_agent_", ""))).toEqual(["paused", "buffer_depth", "labels"]);
 });
 
 test("a panel whose title speaks of so many of a hundred shows a quantile", () => {
