@@ -4,6 +4,10 @@ import { signal } from "./dom.ts";
 /** Nobody has touched the page for so long that nothing on it is being read any more. */
 const CALM_MS = 60_000;
 const LOOK_MS = 5_000;
+/** A balancer may have shown a page that took its line up anew the node that was to be upgraded last. */
+const AGAIN_MS = 600_000;
+/** Before it has stood so long it doesn't load itself anew: where a node stays behind, that would go on without an end. */
+const STOOD_MS = 600_000;
 
 export const isOld = signal(false);
 export const renew = (): void => location.reload();
@@ -28,16 +32,20 @@ export function followScript(url: string, isFree: () => boolean): () => Promise<
 
   async function isOther(): Promise<boolean | undefined> {
     const [mine, theirs] = await Promise.all([own, scriptAt(url, "no-cache")]);
-    return mine === undefined || theirs === undefined ? undefined : mine !== theirs;
+    if (mine === undefined || theirs === undefined) return undefined;
+    if (mine === theirs) return false;
+    return (await scriptAt(url, "no-cache")) === theirs || undefined; // nor one that something on the way makes another each time
   }
-  const isCalm = () => isFree() && performance.now() - touchedAt >= CALM_MS;
+  const isCalm = () => isFree() && performance.now() >= STOOD_MS && performance.now() - touchedAt >= CALM_MS;
   async function onceCalm(): Promise<void> {
     if (isOld.peek() && isCalm() && (await isOther()) && isCalm()) renew(); // of one that doesn't answer nothing would be left
   }
-  setInterval(() => void onceCalm(), LOOK_MS);
-  return async () => {
+  async function look(): Promise<void> {
     const is = (await isOther()) ?? isOld.peek();
     if (is && !isOld.peek()) touched(); // it is to be read
     isOld.value = is;
-  };
+  }
+  setInterval(() => void onceCalm(), LOOK_MS);
+  setInterval(() => void look(), AGAIN_MS);
+  return look;
 }

@@ -1182,7 +1182,7 @@ describe.skipIf(!executable)("the console", async () => {
         await page.evaluate("globalThis.isOfBefore = true");
         const isOfBefore = () => page.evaluate<boolean>("globalThis.isOfBefore === true");
         const later = async () => {
-          await page.clock.fastForward(2 * 60_000);
+          await page.clock.fastForward(12 * 60_000);
           await page.waitForTimeout(1_000);
         };
         await page.fill("input[type=search]", "K17");

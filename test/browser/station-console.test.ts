@@ -521,7 +521,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.evaluate("globalThis.isOfBefore = true");
     const isOfBefore = () => page.evaluate<boolean>("globalThis.isOfBefore === true");
     const later = async () => {
-      await page.clock.fastForward(2 * 60_000);
+      await page.clock.fastForward(12 * 60_000);
       await page.waitForTimeout(1_000);
     };
     const said = page.locator(".banner", { hasText: "The station was updated." });
@@ -553,7 +553,7 @@ describe.skipIf(!executable)("the console", async () => {
     for (const locale of LANGUAGES) {
       const { page } = await visit(t, station, { locale, bypassCSP: true });
       await page.clock.install();
-      await page.route("**/console.js", (route) => route.fulfill({ body: "// another", contentType: "text/javascript" }), { times: 1 });
+      await page.route("**/console.js", (route) => route.fulfill({ body: "// another", contentType: "text/javascript" }), { times: 2 });
       await lookedAtAgain(page);
       const now = page.locator(".banner button");
       await now.waitFor();
