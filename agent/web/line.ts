@@ -14,10 +14,15 @@ const RANK = ["orphan", "printed", "closing", "sending", "sent", "rendered", "wa
 const rank = (job: Job) => (isUrgent(job) ? -1 : RANK.indexOf(job.stage));
 /** What was asked first stays in hand: a question that comes up elsewhere doesn't take the place of the one that somebody looks into. */
 const byNeed = (a: Job, b: Job) => rank(a) - rank(b) || (isUrgent(a) ? (a.ask?.since ?? "").localeCompare(b.ask?.since ?? "") : 0);
-/** The one that a person picked, or the one that needs a person most. */
+let held: string | undefined;
+/** The one that a person picked, the one that they are asked about already, also where another question follows, or the one that needs a person most. */
 function inHand(now: State): Job | undefined {
   const jobs = now.jobs.filter(({ stage }) => stage !== "sealing");
-  return jobs.find(({ attempt_id }) => attempt_id === picked.value) ?? jobs.toSorted(byNeed)[0];
+  const of = (id: string | undefined) => jobs.find(({ attempt_id }) => attempt_id === id);
+  const before = of(held);
+  const job = of(picked.value) ?? (before && isUrgent(before) ? before : jobs.toSorted(byNeed)[0]);
+  held = job?.attempt_id;
+  return job;
 }
 
 export function Line({ now }: { now: State }) {
@@ -223,23 +228,23 @@ function Question({ now, job }: { now: State; job: Job }) {
   );
 }
 
-function Others({ others }: { others: Job[] }) {
-  const isRead = useRead(others.map(({ attempt_id: id }) => id).join()); // as one goes, the next comes under the finger
-  return h(
+const Others = ({ others }: { others: Job[] }) =>
+  h(
     "section",
     { class: "others", "aria-label": say().otherJobs },
     h("h2", null, say().otherJobs),
-    others.map((job) =>
-      h(Button, {
-        key: job.attempt_id,
-        title: job.serial,
-        sub: job.ask ? say().needsYou : say().says[job.stage],
-        tone: job.ask ? "warn" : "idle",
-        disabled: !isRead,
-        onPress: () => pick(job.attempt_id),
-      }),
-    ),
+    others.map((job, i) => h(Other, { key: job.attempt_id, job, before: others.slice(0, i) })),
   );
+/** As one goes, the next comes under the finger; those behind it move nothing. */
+function Other({ job, before }: { job: Job; before: Job[] }) {
+  const isRead = useRead(before.map(({ attempt_id: id }) => id).join());
+  return h(Button, {
+    title: job.serial,
+    sub: job.ask ? say().needsYou : say().says[job.stage],
+    tone: job.ask ? "warn" : "idle",
+    disabled: !isRead,
+    onPress: () => pick(job.attempt_id),
+  });
 }
 
 const NEXT_SHOWN = 4;

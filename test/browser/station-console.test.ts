@@ -140,6 +140,15 @@ describe.skipIf(!executable)("the console", async () => {
   };
   /** It lets its line go while it is hidden, and takes it up anew when it is shown, as after a restart. */
   const lookedAtAgain = (page: Page) => page.evaluate(`document.dispatchEvent(new Event("visibilitychange"))`);
+  /** From here on the station is what the test tells the page. */
+  async function toldBy(page: Page) {
+    await page.evaluate(`globalThis.EventSource = class extends EventTarget {
+      constructor() { super(); globalThis.tell = (state) => this.dispatchEvent(new MessageEvent("state", { data: JSON.stringify(state) })); setTimeout(() => this.dispatchEvent(new Event("open"))); }
+      close() {}
+    }`);
+    await lookedAtAgain(page);
+    return (state: object) => page.evaluate(`globalThis.tell(${JSON.stringify(state)})`);
+  }
   const isAsked = (station: Running, ref: string, kind: string) => until(() => asked(station, ref) === kind);
 
   test("an operator signs in by badge, says that the label is good, and scans it: the whole screen is green, and the job is sealed", async (t) => {
@@ -650,6 +659,37 @@ describe.skipIf(!executable)("the console", async () => {
     await page.locator('nav a[href="#labels"]').click();
     await page.locator(".labels .rows li", { hasText: newer.serial }).locator("a").click();
     expect(await inHand()).toBe(newer.serial); // the one that was looked for
+  });
+
+  test("a label that is asked about once more stays in hand; another that asks can be picked though labels pass by without a pause", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const state = station.state();
+    const [job] = state.jobs;
+    if (!job?.ask) throw new Error("nothing is asked");
+    const { page } = await visit(t, station);
+    const tell = await toldBy(page);
+    const one = (serial: string, s: number, kind?: string) => ({
+      ...job,
+      attempt_id: serial,
+      serial,
+      stage: "sent",
+      ask: kind === undefined ? null : { ...job.ask, kind, since: new Date(s * 1_000).toISOString() },
+    });
+    const inHand = () => page.locator(".hero dl:first-child .code").innerText();
+    await tell({ ...state, jobs: [one("K1", 1, "destroy_void"), one("K2", 2, "attest")] });
+    await expect.poll(inHand).toBe("K1");
+    await tell({ ...state, jobs: [one("K1", 3, "attest"), one("K2", 2, "attest")] });
+    await page.getByText("Is the label out, and good?").waitFor();
+    expect(await inHand()).toBe("K1");
+    await page.evaluate(`(() => {
+      const [state, passing] = ${JSON.stringify([{ ...state, jobs: [one("K1", 3, "attest"), one("K2", 2, "attest")] }, one("", 0)])};
+      let n = 0;
+      setInterval(() => globalThis.tell({ ...state, jobs: [...state.jobs, { ...passing, attempt_id: "P" + ++n, serial: "P" + n }] }), 300);
+    })()`);
+    await page.locator(".others button", { hasText: "K2" }).click({ timeout: 5_000 });
+    await expect.poll(inHand).toBe("K2");
   });
 
   test("a second tap, or Enter, on what fills the screen answers nothing that lies below it", async (t) => {
