@@ -119,9 +119,15 @@ function Banners({ now }: { now: State | undefined }) {
       ),
     h(
       "div",
-      { role: "status" }, // there before what it tells; that the cloud is away is told at the head, and its age isn't news
+      // There before what it tells, each once: how far a clock is off by now isn't news. That the cloud is away is told at the head.
+      { role: "status", "aria-atomic": "false", "aria-relevant": "additions" },
       now.stopped !== null &&
-        h("p", { class: "banner bad" }, shape("bad"), h("span", null, `${words.stopped} `, h(Theirs, { text: now.stopped }))),
+        h(
+          "p",
+          { class: "banner bad", key: now.stopped },
+          shape("bad"),
+          h("span", null, `${words.stopped} `, h(Theirs, { text: now.stopped })),
+        ),
       now.notices
         .filter(({ words: theirs }) => theirs !== now.stopped)
         .map(({ code, words: theirs }) =>

@@ -1031,6 +1031,14 @@ describe.skipIf(!executable)("the console", async () => {
       "Paused. Nothing new is begun.",
       expect.stringContaining("No new jobs are taken:"),
     ]);
+    const eyes = await page.context().newCDPSession(page);
+    await eyes.send("Accessibility.enable");
+    const { nodes } = await eyes.send("Accessibility.getFullAXTree");
+    const told = nodes.find(
+      ({ properties = [], role, childIds }) => role?.value === "status" && childIds?.length === 2 && properties.length > 0,
+    );
+    const how = Object.fromEntries((told?.properties ?? []).map(({ name, value }) => [name, value.value]));
+    expect(how).toMatchObject({ live: "polite", atomic: false, relevant: "additions" }); // not all of it anew at each, nor as one's figures change
   });
 
   test("a station that takes no jobs doesn't say that the next one begins by itself", async (t) => {
