@@ -142,7 +142,7 @@ function Upgraded() {
   const isRead = useRead("upgraded");
   return h(
     "div",
-    { class: "banner warn" },
+    { class: "banner warn upgraded" },
     shape("warn"),
     h("span", null, say().upgraded),
     h(Button, { title: say().renew, disabled: !isRead, onPress: renew }),

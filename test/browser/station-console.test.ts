@@ -1159,6 +1159,9 @@ describe.skipIf(!executable)("the console", async () => {
         await page.locator(".frame").waitFor();
         await page.locator(".frame").waitFor({ state: "detached" });
         await page.locator(".paper img").evaluate((img) => (img as unknown as { decode(): Promise<void> }).decode());
+        await page.route("**/console.js", (route) => route.fulfill({ body: "// another", contentType: "text/javascript" }));
+        await lookedAtAgain(page);
+        await page.locator(".banner.upgraded").waitFor({ state: "attached" });
         await shot(page, `small-${name}-${locale}`);
         expect([name, locale, await unseen(page)]).toEqual([name, locale, []]);
         expect([name, locale, await overflow(page), await cutTexts(page)]).toEqual([name, locale, 0, []]);
