@@ -64,14 +64,16 @@ export function attest(job: Job, verdict: Verdict, title: string): void {
   signedIn(() => confirmed({ title, words: say().confirm[verdict], job, go }));
 }
 export function skip(job: Job): void {
+  const about = { title: say().skip, serial: job.serial };
   const go = () => {
     isTold(job.attempt_id);
-    void once(() => api.skip(job.job_ref), noted("warn", job.serial), go).then((isDone) => isDone || notTold(job.attempt_id));
+    void once(() => api.skip(job.job_ref), noted("warn", job.serial), go, about).then((isDone) => isDone || notTold(job.attempt_id));
   };
   signedIn(() => confirmed({ title: say().skip, words: say().confirm.skip, job, go }));
 }
 export function reprint(job: Pick<Job, "job_ref" | "serial">): void {
-  const go = () => void once(() => api.reprint(job.job_ref), noted("warn", job.serial), go);
+  const about = { title: say().reprint, serial: job.serial };
+  const go = () => void once(() => api.reprint(job.job_ref), noted("warn", job.serial), go, about);
   signedIn(() => confirmed({ title: say().reprint, words: say().confirm.reprint, job, go }));
 }
 export const setPaused = (is: boolean): void =>
@@ -85,12 +87,13 @@ export const setPaused = (is: boolean): void =>
 
 export const openExplain = (label: Label): void => signedIn(() => void (sheet.value = { kind: "explain", label }));
 /** The ledger is read by auditors of any language: it keeps the English words. */
-export function explain(n: number, words: string): void {
+export function explain(label: Label, words: string, title: string): void {
   closeSheet();
   void once(
-    () => api.explain(n, words),
+    () => api.explain(label.n, words),
     noted("good"),
-    () => explain(n, words),
+    () => explain(label, words, title),
+    { title, serial: label.serial ?? label.printer },
   );
 }
 export const seenTo = (n: number): void =>

@@ -106,8 +106,7 @@ const IN_THE_LEDGER = {
 } as const;
 function Explain({ label }: { label: Label }) {
   const words = say();
-  const { n } = label;
-  const isRead = useRead(String(n));
+  const isRead = useRead(String(label.n));
   return h(
     Dialog,
     { title: words.explainAs },
@@ -120,7 +119,7 @@ function Explain({ label }: { label: Label }) {
           key: name,
           title: words.explanations[name],
           disabled: isHeld() || !isRead,
-          onPress: () => explain(n, IN_THE_LEDGER[name]),
+          onPress: () => explain(label, IN_THE_LEDGER[name], words.explanations[name]),
         }),
       ),
     ),

@@ -1251,8 +1251,12 @@ describe.skipIf(!executable)("the console", async () => {
     await page.locator("dialog", { hasText: "its counter went from 7 to 8" }).waitFor(); // of which label
     await button(page, "Came out while loading or calibrating").click();
     await until(() => station.state().ledger.counts["explained"] === 1);
+    const isOver = { status: 401, json: { error: { code: "UNAUTHENTICATED", message: "the session is over" } } };
+    await page.route("**/reprint", (route) => route.fulfill(isOver), { times: 1 });
     await button(page, "Reprint").click();
     await button(page, "Yes, so it is").click();
+    await page.locator("dialog", { hasText: `Reprint${station.state().recent[0]?.serial}` }).waitFor(); // whoever comes knows of which label
+    await wedge(page, OPERATOR.badge);
     await until(async () => (await shop.admin.get("/aidc/jobs")).body.data.length === 2);
     const [again] = (await shop.admin.get("/aidc/jobs")).body.data;
     expect(again).toMatchObject({ reprint: true, serial: station.state().recent[0]?.serial });
