@@ -24,6 +24,11 @@ export function metricsOf(now: () => State) {
     () => now().notices.length,
   );
   gauge("imprimatur_agent_asks", "Jobs that wait for a person's answer", () => now().jobs.filter(({ ask }) => ask !== null).length);
+  gauge("imprimatur_agent_ask_oldest_seconds", "How long the first of them has waited for it", () => {
+    const { at, jobs } = now();
+    const since = Math.min(...jobs.map(({ ask }) => Date.parse(ask?.since ?? "")).filter(Number.isFinite));
+    return Math.max(0, Date.parse(at ?? "") - since) / 1_000;
+  });
   gauges("imprimatur_agent_labels", "Physical labels by what is known of them", "state", () => {
     const { counts } = now().ledger; // a gauge keeps what it was told last: where there is none any more it is told so
     return Object.keys(labelStates).map((state) => [state, counts[state] ?? 0]);

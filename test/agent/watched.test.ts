@@ -3,11 +3,12 @@ import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
+import { metricsOf } from "../../agent/metrics.ts";
 import { OPERATOR, settingsFile } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { world } from "../world.ts";
-import { ask, floorOf, jobAt, lineOf, sealed, until } from "./floor.ts";
+import { ask, floorOf, jobAt, lineOf, say, sealed, until } from "./floor.ts";
 
 const w = await world();
 
@@ -90,6 +91,23 @@ test("a figure of labels goes down again: none is left where the last one was", 
   await sealed(shop, ref);
   await until(() => station.state().ledger.counts["sealed"] === 1);
   expect([await labels("printed"), await labels("sealed")]).toEqual([0, 1]);
+});
+
+test("how long the first of those has waited who wait for a person is a figure: on a line where each label is asked about somebody always does", async (t) => {
+  const { shop, station } = await lineOf(t, w, { eyes: "hand", config: { attest: "operator" } });
+  const figure = async (state = station.state()) =>
+    figuresIn(await metricsOf(() => state).text()).get("imprimatur_agent_ask_oldest_seconds");
+  expect(await figure()).toBe(0);
+  const { job_ref: ref } = await shop.issue();
+  await until(() => jobAt(station, ref)?.ask?.kind === "attest");
+  const state = station.state();
+  const [job] = state.jobs;
+  if (!job?.ask?.since) throw new Error("nothing is asked");
+  const [since, at] = [1_000, 961_000].map((ms) => new Date(Date.parse(job.ask?.since ?? "") + ms).toISOString());
+  expect(await figure({ ...state, at: at ?? null, jobs: [{ ...job, ask: { ...job.ask, since: since ?? null } }, job] })).toBe(961);
+  await say(station, ref, "good");
+  await until(() => jobAt(station, ref)?.stage === "printed");
+  expect(await figure()).toBe(0);
 });
 
 test("what people have to look at is counted whole, and not as far as the page lists it", async (t) => {

@@ -41,7 +41,7 @@ function metricsIn(expr: string): string[] {
 const STATION_JOB = "imprimatur-station";
 /** As much of one as its figures are made of. */
 const STATION: Partial<State> = {
-  online: true, stopped: null, paused: false, quarantined: 0, notices: [], jobs: [],
+  at: new Date(0).toISOString(), online: true, stopped: null, paused: false, quarantined: 0, notices: [], jobs: [],
   buffer: { depth: 0, oldest_age_ms: null } as State["buffer"], ledger: { counts: {} } as State["ledger"], printers: [{ name: "p", status: "ready" }] as State["printers"],
 }; // oxfmt-ignore
 const figuresOfStations = async () =>
