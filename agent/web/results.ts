@@ -37,11 +37,12 @@ const FAST_MS = 4_000;
 let goodAt = -Infinity;
 let ends: ReturnType<typeof setTimeout> | undefined;
 
-/** Red is to be seen: neither who comes nor what was noted takes it away, unless it was about a badge, or about a station that answers by then; nor, where it is about one label, what became of another. */
+/** Red is to be seen: neither who comes nor what was noted takes it away, unless it was about a badge, or about a station that answers by then; nor, where it is about one label, what became of another, nor a red of those. */
 function isToBeSeen(red: Result | undefined, next: Result): boolean {
-  if (red?.colour !== "bad" || red.what === "unknown_code" || red.what === "no_answer") return false;
+  const isOfNone = ({ what }: Result) => what === "unknown_code" || what === "no_answer";
+  if (red?.colour !== "bad" || isOfNone(red)) return false;
   const isOfOther = red.serial !== undefined && red.serial !== next.serial;
-  return next.what === "signed_in" || next.what === "noted" || (isOfOther && next.colour !== "bad");
+  return next.what === "signed_in" || next.what === "noted" || (isOfOther && (next.colour !== "bad" || isOfNone(next)));
 }
 
 export function show(next: Result): void {

@@ -451,6 +451,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.getByText("Destroy the label.").waitFor();
     const next = await shop.issue();
     await until(() => jobAt(station, next.job_ref)?.stage === "printed");
+    await Promise.all([page.waitForResponse("**/api/operator"), wedge(page, "a badge of nobody's")]); // in between, which would take it away as well
     await wedge(page, next.digital_link);
     await sealed(shop, next.job_ref);
     await until(() => station.state().recent[0]?.ended === "sealed");
