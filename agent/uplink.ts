@@ -143,15 +143,16 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       const rows = store.waiting(chunk * BATCHES, aside);
       const [first] = rows;
       if (!first) {
-        if (arrears.tried(false)) news.beat();
+        if (arrears.allTold()) news.beat();
         for (const n of departures.keys()) if (!store.isWaiting(n)) departures.delete(n); // those aside are sent once more
         return false;
       }
       const other = rows.findIndex(({ kind, correlation }) => kind !== "result" || correlation !== null); // a click's goes under its own id
       const results = rows.slice(0, other < 0 ? rows.length : other).filter((row) => row.kind === "result");
+      const before = chunk;
       const left = results.length > 1 ? await sendAll(batchesOf(results, chunk)) : await sendOne(first);
       news.beat();
-      if (left) arrears.tried(true);
+      if (left) arrears.left({ isThere: online ?? false, isMoving: chunk < before || !store.isWaiting(first.n) });
       if (left) return true;
     }
   }
@@ -248,13 +249,10 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   /** Again and again; `send` says whether anything is left that has to wait. */
   async function rounds(send: () => Promise<boolean>): Promise<void> {
     for (let failures = 0; !over;) {
-      let left: boolean;
-      try {
-        left = await send();
-      } catch (error) {
-        left = true; // the buffer can't be written: what was answered is asked again later, under the same keys
+      const left = await send().catch((error: unknown) => {
         say("error", { event: "uplink" }, (error as Error).message);
-      }
+        return true; // the buffer can't be written: what was answered is asked again later, under the same keys
+      });
       if (over) return;
       failures = left ? failures + 1 : 0;
       const backOff = Math.min(pauses.mostMs, pauses.firstMs * 2 ** Math.min(failures - 1, 10)) * (0.5 + Math.random() / 2);
@@ -271,6 +269,8 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     heard,
     /** Whether what waits here is to be told before anything else is claimed. */
     goesFirst: arrears.goFirst,
+    /** A claim found no cloud. */
+    away: arrears.away,
     end: async () => {
       over = true;
       stop.beat();

@@ -169,6 +169,43 @@ describe.concurrent("the cloud is away", () => {
     await sealed(shop, next.job_ref);
   });
 
+  test("nor where the cloud is back, and takes no reports for a while: however often it is heard of meanwhile, they go first", async (t) => {
+    const own = await world({}, t.onTestFinished);
+    const { shop, net, station, jobs } = await eightSealedAway(t, own, { pauses: { firstMs: 2_000, mostMs: 2_000 } });
+    own.later(1_000_000);
+    let tries = 0;
+    net.rule(({ path }) => (/\/results?$/.test(path) ? ((tries += 1), { status: 503, code: "OVERLOADED" }) : "pass"));
+    net.mend();
+    for (let n = 0; n < 15; n += 1) {
+      station.wake(); // as hints do
+      await sleep(100);
+    }
+    expect(tries).toBeGreaterThan(0);
+    net.rule(() => "pass");
+    for (const { job_ref: ref } of jobs) await sealed(shop, ref);
+    for (const { job_ref: ref } of jobs) expect(await movesOf(shop, ref)).toEqual(WHOLE);
+    expect(station.store.orphans()).toEqual([]);
+  });
+
+  test("nor where it took none of them, then was away, and is back", async (t) => {
+    const own = await world({}, t.onTestFinished);
+    const { shop, net, station, jobs } = await eightSealedAway(t, own, { pauses: { firstMs: 100, mostMs: 120_000 } });
+    const claims = () => net.passed.filter(({ path }) => path.endsWith("/claim/batch")).length;
+    const before = claims();
+    net.rule(({ path }) => (/\/results?$/.test(path) ? { status: 503, code: "OVERLOADED" } : "pass"));
+    net.mend();
+    await until(() => claims() > before); // it has tried often enough
+    net.cut();
+    station.wake();
+    await until(() => !station.state().online);
+    own.later(1_000_000);
+    net.rule(() => "pass");
+    net.mend();
+    station.wake();
+    for (const { job_ref: ref } of jobs) await sealed(shop, ref);
+    for (const { job_ref: ref } of jobs) expect(await movesOf(shop, ref)).toEqual(WHOLE);
+  });
+
   test("a burst that is too much for a loaded cloud goes in smaller ones, until all of it is heard", async (t) => {
     const { shop, net, station, jobs } = await eightSealedAway(t);
     const MOST = 3;
