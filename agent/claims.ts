@@ -46,6 +46,7 @@ export function claimsOf(deps: ClaimDeps) {
   let distrustedAt = -Infinity;
   const isWary = () => distrusted.size >= DISTRUSTED_MAX;
   const begunAt = clock.now(); // with other settings, perhaps
+  let probedAt = -Infinity; // one was claimed in spite of that, of which nothing may be heard yet
   /** When the cloud refused what it was told of the last of so many labels, where it refused it of all of them and nobody has seen to that; else null. */
   function refusedAt(): number | null {
     const last = store.recent(REFUSED_MAX).filter(({ ended, updatedAt }) => ended?.startsWith("quarantined") && updatedAt >= begunAt);
@@ -163,10 +164,13 @@ export function claimsOf(deps: ClaimDeps) {
     letGo();
     isHeld = uplink.goesFirst();
     if (isHeld) return uplink.stopped() === null ? standing.refresh() : undefined; // asks no more than whether the cloud is there again
-    const inVainAt = Math.max(isWary() ? distrustedAt : -Infinity, refusedAt() ?? -Infinity);
+    const refusedLast = refusedAt();
+    const inVainAt = Math.max(isWary() ? distrustedAt : -Infinity, refusedLast === null ? -Infinity : Math.max(refusedLast, probedAt));
     const isToTry = clock.now() - inVainAt > DISTRUSTED_AGAIN_MS;
     const most = mayClaim() && isToTry ? Math.min(room(), inVainAt === -Infinity ? Infinity : 1) : 0;
-    wasEmpty = most > 0 ? (await claim(most)) < most : false;
+    const came = most > 0 ? await claim(most) : 0;
+    if (came > 0 && refusedLast !== null) probedAt = clock.now();
+    wasEmpty = came < most;
   }
   const { wake, end } = startRounds(clock, async () => {
     try {

@@ -860,17 +860,17 @@ describe.concurrent("the cloud refuses", () => {
 
 test("of labels of which the cloud won't hear no more are printed after three in a row, but for one every five minutes, until somebody has seen to it", async (t) => {
   const shop = await printShop(w, { sandbox: false });
-  await Promise.all(Array.from({ length: 12 }, () => shop.issue()));
+  await Promise.all(Array.from({ length: 20 }, () => shop.issue()));
   let off = 0;
   const clock = { ...systemClock, now: () => Date.now() + off };
-  const station = await running(t, w.url, shop, { settings: { claim: { ahead: 1, leaseSeconds: 600 } } }, { clock });
+  const station = await running(t, w.url, shop, { settings: { claim: { ahead: 4, leaseSeconds: 600 } } }, { clock });
   const { machine } = station.floor;
   const printed = () => machine?.labels.length ?? 0;
   const refused = () => station.state().quarantine;
   const isIdle = () => station.state().jobs.length === 0 && station.state().notices.some(({ code }) => code === "evidence_refused");
-  await until(() => printed() === 12 || (isIdle() && refused().length === printed()));
+  await until(() => printed() === 20 || (isIdle() && refused().length === printed()));
   const first = printed();
-  expect(first).toBeLessThan(6); // what was claimed by then
+  expect(first).toBeLessThan(12); // what was claimed by then
   off = 301_000;
   station.wake();
   await until(() => isIdle() && refused().length > first);
