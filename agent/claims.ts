@@ -18,6 +18,7 @@ const INFO_MS = 300_000;
 const DISTRUSTED_MAX = 3;
 const DISTRUSTED_AGAIN_MS = 300_000;
 const REFUSED_MAX = 3; // labels in a row of which the cloud won't hear: each more is paper for nothing
+const UNSEEN_MAX = 50; // as many as are shown
 const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
 export type Asked = { key: string; body: ClaimBatch; at: number };
@@ -50,7 +51,9 @@ export function claimsOf(deps: ClaimDeps) {
   /** When the cloud refused what it was told of the last of so many labels, where it refused it of all of them and nobody has seen to that; else null. */
   function refusedAt(): number | null {
     const last = store.recent(REFUSED_MAX).filter(({ ended, updatedAt }) => ended?.startsWith("quarantined") && updatedAt >= begunAt);
-    return last.length === REFUSED_MAX && store.quarantineCount() > 0 ? (last[0]?.updatedAt ?? null) : null;
+    if (last.length < REFUSED_MAX) return null;
+    const unseen = new Set(store.quarantined(UNSEEN_MAX).map((row) => row.attempt_id));
+    return last.some(({ attemptId }) => unseen.has(attemptId)) ? (last[0]?.updatedAt ?? null) : null;
   }
 
   const ahead = () => store.inHand().filter((one) => !paperMayExist(one));

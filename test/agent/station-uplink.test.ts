@@ -866,7 +866,8 @@ test("of labels of which the cloud won't hear no more are printed after three in
   const station = await running(t, w.url, shop, { settings: { claim: { ahead: 4, leaseSeconds: 600 } } }, { clock });
   const { machine } = station.floor;
   const printed = () => machine?.labels.length ?? 0;
-  const refused = () => station.state().quarantine;
+  station.store.quarantine({ jobRef: null, attemptId: null, code: "VALIDATION_ERROR", message: "of long ago", what: "a picture" });
+  const refused = () => station.state().quarantine.filter(({ job_ref }) => job_ref !== null);
   const isIdle = () => station.state().jobs.length === 0 && station.state().notices.some(({ code }) => code === "evidence_refused");
   await until(() => printed() === 20 || (isIdle() && refused().length === printed()));
   const first = printed();
