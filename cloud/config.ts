@@ -65,6 +65,7 @@ const base = (value: string): string => {
   if (/[?#]/.test(parsed)) throw new Error("must end with its path: no query, and no fragment");
   return parsed;
 };
+const ENCODED = "must have its user and password percent-encoded (@ is %40, / is %2F, ? is %3F, # is %23)";
 /** Where a password has an @ and a /, ? or # in it, its end is taken for a path, and a part of it for a host, which a log would name. */
 function refuseHalfEncoded(parsed: string): void {
   const { username, password, pathname, search, hash } = new URL(parsed);
@@ -74,7 +75,7 @@ function refuseHalfEncoded(parsed: string): void {
   } catch {
     // the same fault
   }
-  throw new Error("must have its user and password percent-encoded (@ is %40, / is %2F, ? is %3F, # is %23)");
+  throw new Error(ENCODED);
 }
 const broker = (value: string): string => {
   const parsed = url("mqtt", "mqtts", "ws", "wss")(value);
@@ -95,10 +96,7 @@ const database = (value: string): string => {
   if (/^postgres(ql)?:/.test(value)) {
     if (/^\w+:\/\/[^/?]*,[^/?@]*([/?]|$)/.test(value))
       throw new Error("must name one host: of several, the address that leads to the primary");
-    if (!URL.canParse(value))
-      throw new Error(
-        "must have its user and password percent-encoded (/ is %2F, # is %23), and a socket's folder as in postgres:///DATABASE?host=/FOLDER&user=USER",
-      );
+    if (!URL.canParse(value)) throw new Error(`${ENCODED}, and a socket's folder as in postgres:///DATABASE?host=/FOLDER&user=USER`);
   }
   const parsed = url("postgres", "postgresql")(value);
   refuseHalfEncoded(parsed);

@@ -172,11 +172,11 @@ test("a database that can't hold every text is refused at the start", async () =
 
 test("a password and hosts as libpq would take them: what our driver can't take is told before anything is tried", async () => {
   const [percent, one] = [
-    "must have its user and password percent-encoded",
+    "must have its user and password percent-encoded (@ is %40, / is %2F, ? is %3F, # is %23)",
     "must name one host: of several, the address that leads to the primary",
   ];
   for (const [authority, says] of [
-    ["me:a/b@127.0.0.1:1/x", `${percent} (/ is %2F, # is %23), and a socket's folder as in postgres:///DATABASE?host=/FOLDER&user=USER`],
+    ["me:a/b@127.0.0.1:1/x", `${percent}, and a socket's folder as in postgres:///DATABASE?host=/FOLDER&user=USER`],
     ["me:a%E4b@127.0.0.1:1/x", percent],
     ["me@one:5432,two:5432/x", one],
     ["me:a,b@one,two", one],

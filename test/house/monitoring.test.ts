@@ -61,10 +61,10 @@ test("every metric that an alert or a panel names is exported", async (t) => {
   expect(named.length).toBeGreaterThan(20);
 });
 
-test("of what a station tells alarms all but that it is paused, and how much it has done and has to say", async () => {
+test("of what a station tells alarms all but that it is paused, and how much it has to say, asks and has done", async () => {
   const alarming = new Set(alerts().flatMap(({ expr }) => metricsIn(expr)));
   const others = [...(await figuresOfStations())].filter((name) => !alarming.has(name));
-  expect(others.map((name) => name.replace("imprimatur_agent_", ""))).toEqual(["paused", "buffer_depth", "labels"]);
+  expect(others.map((name) => name.replace("imprimatur_agent_", ""))).toEqual(["paused", "buffer_depth", "asks", "labels"]);
 });
 
 test("a panel whose title speaks of so many of a hundred shows a quantile", () => {

@@ -52,7 +52,10 @@ test.each(["anchor", "registry"])("a simulated %s outlives what isn't JSON, and 
   expect((await post("junk")).status).toBe(400);
   expect((await post('{"digest":"d"}')).status).toBe(201);
   const { status, stderr } = spawnSync(process.execPath, [`fixtures/${name}.ts`, "--port", url.port], { encoding: "utf8" });
-  expect({ status, stderr }).toEqual({ status: 1, stderr: `listen EADDRINUSE: address already in use ${url.host}\n` });
+  expect({ status, stderr }).toEqual({
+    status: 1,
+    stderr: `listen EADDRINUSE: address already in use ${url.host}: name another with --port\n`,
+  });
 });
 
 test.each([

@@ -9,19 +9,18 @@ const MINUTE_MS = 60_000;
 const PAGE = "../../shared/web/upgrade.ts"; // for a browser: what it finds there is put in its place
 
 beforeEach(() => {
-  vi.resetModules();
-  vi.useFakeTimers();
+  vi.useFakeTimers(); // with performance.now, which begins with the page
   return () => {
-    vi.useRealTimers();
     vi.unstubAllGlobals();
+    vi.useRealTimers();
   };
 });
+let pages = 0;
 
 /** A page that has just come, with the scripts that it is answered one after the other, the last one ever after; none where nobody answers. */
 async function opened(...scripts: (string | undefined)[]) {
   let asked = 0;
   const reload = vi.fn();
-  vi.stubGlobal("performance", { now: ((began) => () => Date.now() - began)(Date.now()) });
   vi.stubGlobal("location", { reload });
   vi.stubGlobal("addEventListener", () => {});
   const answer = (text = "", status = 200) => new Response(text, { status, headers: { "content-type": "text/javascript" } });
@@ -30,7 +29,7 @@ async function opened(...scripts: (string | undefined)[]) {
     asked += 1;
     return text === undefined ? answer("", 503) : answer(text);
   });
-  const { followScript, isOld } = (await import(PAGE)) as Followed;
+  const { followScript, isOld } = (await import(`${PAGE}?page=${(pages += 1)}`)) as Followed;
   const look = followScript("/app.js", () => true);
   const pass = (minutes: number) => vi.advanceTimersByTimeAsync(minutes * MINUTE_MS);
   await pass(0);
@@ -68,7 +67,6 @@ test("a script that something on the way makes another each time is no sign of a
 
 test("what its first look didn't see, as a node to be upgraded answered it or none did, it sees without its line breaking once more", async () => {
   for (const missed of ["one", undefined]) {
-    vi.resetModules();
     const { look, pass, isOld, becomes } = await opened("one");
     becomes(missed);
     await look();
