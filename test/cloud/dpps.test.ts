@@ -198,7 +198,8 @@ test("a thousand labels are looked up some at a time, and others get a turn in b
   const looks = end();
   expect(found).toEqual({ dppIds: [`urn:uuid:${made.id}`] });
   expect(looks).toHaveLength(engine === "sqlite" ? 21 : 2); // and the last one is for the passports; a server has others to look
-  expect(new Set(looks).size).toBe(looks.length);
+  const ofLabels = looks.slice(0, -1); // the last may go along with somebody else's look of the same turn
+  expect(new Set(ofLabels).size).toBe(ofLabels.length);
 });
 
 test("the ids of many products' passports page without losing or doubling, whatever is published meanwhile", async () => {
