@@ -610,5 +610,5 @@ test.concurrent("the line over which a label left is dropped once a person said 
   expect(isDropped()).toBe(false);
   expect((await say(station, ref, "not_printed")).status).toBe(200);
   await isAskedIn(station, ref, AGAIN);
-  await expect.poll(isDropped, { timeout: 5_000 }).toBe(true);
+  await t.expect.poll(isDropped, { timeout: 5_000 }).toBe(true);
 });
