@@ -4,6 +4,7 @@ import addFormats from "ajv-formats";
 import type { TSchema } from "typebox";
 import { type FieldFault, invalid } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { near } from "#shared/nearest.ts";
 import { isObject } from "#shared/object.ts";
 import { saying } from "#shared/sayings.ts";
 import { closed, patternWords } from "#shared/wire/common.ts";
@@ -11,7 +12,14 @@ import { NEEDS_ESCAPE } from "./json.ts";
 import type { Route } from "./route.ts";
 
 // Only text that came in a URL or a form is turned into numbers and booleans; JSON says what it means.
-const options = { allErrors: true, removeAdditional: false, useDefaults: false, strictTypes: false, strictRequired: false } as const;
+const options = {
+  allErrors: true,
+  removeAdditional: false,
+  useDefaults: false,
+  strictTypes: false,
+  strictRequired: false,
+  verbose: true,
+} as const;
 const strict = new Ajv({ ...options, coerceTypes: false });
 const lenient = new Ajv({ ...options, coerceTypes: true });
 const brief = new Ajv({ ...options, coerceTypes: false, allErrors: false });
@@ -179,9 +187,12 @@ function oneEach(faults: FieldFault[]): FieldFault[] {
   return [...firsts.values()];
 }
 
-function sentence({ keyword, params, message = saying("is_wrong") }: ErrorObject): string {
+function sentence({ keyword, params, parentSchema, message = saying("is_wrong") }: ErrorObject): string {
   if (keyword === "required") return saying("is_required");
-  if (keyword === "additionalProperties") return saying("unknown_field");
+  if (keyword === "additionalProperties") {
+    const name = near(params["additionalProperty"] as string, Object.keys((parentSchema?.["properties"] as object | undefined) ?? {}));
+    return name === undefined ? saying("unknown_field") : saying("unknown_field_near", { name });
+  }
   if (keyword === "pattern") return patternWords[params["pattern"] as string] ?? message;
   if (keyword === "minLength" && params["limit"] === 1) return saying("not_empty");
   if (keyword === "format" && params["format"] === "date-time") return saying("must_be_instant");

@@ -253,6 +253,7 @@ export const sayings = {
   header_only: "the file has a header and no rows",
   is_required: "is required",
   unknown_field: "isn't a known field",
+  unknown_field_near: "isn't a known field (did you mean {name}?)",
   not_empty: "must not be empty",
   must_be_instant: "must be an instant of ISO 8601, such as 2026-01-31T12:00:00Z",
   must_be_uri: "must be a URI, percent-encoded where it isn't ASCII",

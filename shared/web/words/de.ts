@@ -257,6 +257,7 @@ export const de: ToldAbroad = {
     header_only: "die Datei hat eine Kopfzeile und sonst nichts",
     is_required: "fehlt und muss angegeben werden",
     unknown_field: "ist kein bekanntes Feld",
+    unknown_field_near: "ist kein bekanntes Feld (war {name} gemeint?)",
     not_empty: "darf nicht leer sein",
     must_be_instant: "muss ein Zeitpunkt nach ISO 8601 sein, etwa 2026-01-31T12:00:00Z",
     must_be_uri: "muss ein URI sein, Zeichen außerhalb von ASCII prozentkodiert",

@@ -254,6 +254,7 @@ export const es: ToldAbroad = {
     header_only: "el archivo tiene cabecera y ninguna fila",
     is_required: "es obligatorio",
     unknown_field: "no es un campo conocido",
+    unknown_field_near: "no es un campo conocido (¿quería decir {name}?)",
     not_empty: "no puede estar vacío",
     must_be_instant: "debe ser un instante ISO 8601, como 2026-01-31T12:00:00Z",
     must_be_uri: "debe ser un URI, con codificación por ciento donde no sea ASCII",

@@ -248,6 +248,7 @@ export const zh: ToldAbroad = {
     header_only: "文件只有表头，没有数据行",
     is_required: "为必填项",
     unknown_field: "不是已知字段",
+    unknown_field_near: "不是已知字段（是否指 {name}？）",
     not_empty: "不能为空",
     must_be_instant: "必须是 ISO 8601 时间，如 2026-01-31T12:00:00Z",
     must_be_uri: "必须是 URI，非 ASCII 部分须百分号编码",
