@@ -1,12 +1,11 @@
-// The line: the label in hand, how far it is, and what is asked about it; beside it the devices, the queue and the buffer.
-import { classes, h, signal } from "#shared/web/dom.ts";
-import { heard } from "#shared/sayings.ts";
+// The line: the label in hand, how far it is, and what comes next.
+import { h, signal } from "#shared/web/dom.ts";
 import { jobPath, rankOf } from "#shared/states.ts";
-import { isOld } from "#shared/web/upgrade.ts";
-import { attest, isHeld, setPaused, skip } from "./acts.ts";
-import { Button, Fact, Name, shape, Theirs, type Tone, useRead } from "./parts.ts";
-import { age, count, say, wordFor } from "./speech.ts";
-import { here, isCut, isStuck, isUrgent, type Job, type PrinterState, type ScannerState, type State, type Verdict } from "./station.ts";
+import { Button, Fact, Name, shape, useRead } from "./parts.ts";
+import { Question } from "./question.ts";
+import { Side } from "./side.ts";
+import { count, say, wordFor } from "./speech.ts";
+import { isUrgent, type Job, type PrinterState, type State } from "./station.ts";
 
 const picked = signal<string | undefined>(undefined);
 export const pick = (attemptId: string): void => void (picked.value = attemptId);
@@ -147,87 +146,6 @@ function Strip({ job }: { job: Job & { ended?: string | null } }) {
   );
 }
 
-// --- the question
-
-type Labels = readonly string[];
-/** What stands on verdicts' buttons for the question at hand alone. */
-function labelsOn({ ask, stage }: Job): Partial<Record<Verdict, Labels>> {
-  const { orphan, destroy_seen, destroy_earlier, destroy_void, scan } = say().verdictOn;
-  if (stage === "orphan") return orphan;
-  if (ask === null) return scan;
-  if (ask.kind === "destroy_earlier") return stage === "printed" ? destroy_seen : destroy_earlier;
-  return ask.kind === "destroy_void" ? destroy_void : {};
-}
-const labelFor = (job: Job, verdict: Verdict): Labels => labelsOn(job)[verdict] ?? say().verdict[verdict];
-const TONES: Record<Verdict, Tone> = { good: "good", misprint: "bad", not_printed: "idle", destroyed: "warn" };
-
-/** Which of several labels of a serial is meant: the one in question, or the one to be kept. */
-function whichOf({ ask, stage, mark }: Job): string | undefined {
-  const { marked, keep, unprinted } = say();
-  if (ask?.kind === "destroy_earlier" && stage !== "orphan") return stage === "printed" ? keep(mark) : unprinted;
-  if (stage === "orphan") return marked(mark);
-  return mark !== null && (ask?.kind === "attest" || ask?.kind === "unknown_outcome") ? marked(mark) : undefined;
-}
-
-/** What stands above the question, and moves it as it comes and goes. */
-const above = ({ online, stopped, paused, notices, buffer }: State) =>
-  [
-    isCut.value,
-    isOld.value,
-    online,
-    !online && buffer.oldest_at === null,
-    stopped === null,
-    paused,
-    ...notices.map(({ code }) => code),
-  ].join();
-
-function Question({ now, job }: { now: State; job: Job }) {
-  const words = say();
-  const { ask } = job;
-  const which = whichOf(job);
-  const who = here.value?.operator.name;
-  const answers = job.allowed.length > 0;
-  const isRead = useRead(`${job.attempt_id} ${job.stage} ${ask?.kind} ${ask?.since} ${above(now)}`);
-  const disabled = isHeld() || !isRead;
-  const question = ask === null ? words.says[job.stage] : job.stage === "orphan" ? words.ask.orphan : words.ask[ask.kind];
-  return h(
-    "section",
-    { class: classes("question", ask !== null && "asks", ask === null && job.stage === "printed" && "scan"), "aria-label": question },
-    h(
-      "p",
-      { class: "headline" },
-      shape(ask !== null ? "warn" : job.stage === "printed" ? "busy" : "idle"),
-      // How long it has been asked isn't news: it would be read out anew each second.
-      h(
-        "span",
-        null,
-        h("span", { role: "status" }, question),
-        ask?.since ? h("small", null, ` ${words.since(age(ask.since))}`) : undefined,
-      ),
-    ),
-    ask !== null && ask.kind === "unknown_outcome" && h("p", { class: "detail" }, h(Theirs, { text: ask.words })),
-    which !== undefined && h("p", { class: "detail" }, which),
-    answers && h("p", { class: "who" }, who === undefined ? words.signInToAnswer : words.answersAs(who)),
-    h(
-      "div",
-      { class: "answers" },
-      job.allowed.map((verdict) => {
-        const [title = verdict, sub] = labelFor(job, verdict);
-        return h(Button, {
-          key: verdict,
-          title,
-          sub,
-          tone: TONES[verdict],
-          big: verdict === "good",
-          disabled,
-          onPress: () => attest(job, verdict, title),
-        });
-      }),
-      job.may_skip && h(Button, { title: words.skip, sub: words.skipLong, disabled, onPress: () => skip(job) }),
-    ),
-  );
-}
-
 const Others = ({ others }: { others: Job[] }) =>
   h(
     "section",
@@ -260,109 +178,3 @@ function Next({ now, job }: { now: State; job: Job }) {
     more > 0 && h("span", null, `+${count(more)}`),
   );
 }
-
-// --- beside it
-
-const PRINTER_TONES: Record<PrinterState["status"], Tone> = {
-  starting: "idle",
-  ready: "good",
-  printing: "busy",
-  blocked: "bad",
-  offline: "bad",
-};
-export function PrinterRow({ printer }: { printer: PrinterState }) {
-  const words = say();
-  const { name, status, faults, words: theirs, simulated } = printer;
-  const waits = { waits_scan: words.waitsScan, waits_answer: words.waitsAnswer }[heard(theirs)?.name as string];
-  const named = [...new Set(faults.map((fault) => wordFor(words.fault, fault)))].join(", ");
-  const isBad = isStuck(printer);
-  return h(
-    "li",
-    { class: classes("device", isBad && "is-bad") },
-    shape(waits !== undefined && status === "ready" ? "busy" : PRINTER_TONES[status]),
-    h(
-      "div",
-      null,
-      h("strong", null, name, simulated && h("b", { class: "sim-tag" }, words.simulated)),
-      h("span", { class: "condition" }, waits ?? words.status[status]),
-      isBad && (named === "" ? h(Theirs, { text: theirs }) : h("span", { class: "why" }, named)),
-    ),
-  );
-}
-export function ScannerRow({ scanner }: { scanner: ScannerState }) {
-  const words = say();
-  const { name, up, last, simulated, words: theirs } = scanner;
-  return h(
-    "li",
-    { class: classes("device", !up && "is-bad") },
-    shape(up ? "good" : "bad"),
-    h(
-      "div",
-      null,
-      h("strong", null, name, simulated && h("b", { class: "sim-tag" }, words.simulated)),
-      h("span", { class: "condition" }, up ? words.up : words.down),
-      !up && h(Theirs, { text: theirs }),
-      up && last !== null && last.why !== null && h("span", { class: "why" }, wordFor(words.why, last.why)),
-    ),
-  );
-}
-
-function Side({ now }: { now: State }) {
-  const words = say();
-  const { counts } = now.ledger;
-  const isRead = useRead(String(now.paused)); // the second of two taps would undo the first
-  return h(
-    "aside",
-    { class: "side", "aria-label": words.station },
-    h("h2", null, words.printers),
-    h(
-      "ul",
-      { class: "devices" },
-      now.printers.map((printer) => h(PrinterRow, { key: printer.name, printer })),
-    ),
-    now.scanners.length > 0 && h("h2", null, words.scanners),
-    now.scanners.length > 0 &&
-      h(
-        "ul",
-        { class: "devices" },
-        now.scanners.map((scanner) => h(ScannerRow, { key: scanner.name, scanner })),
-      ),
-    h(
-      "dl",
-      { class: "figures" },
-      h(Figure, { name: words.queueAhead, value: now.queue_ahead }),
-      h(Figure, {
-        name: words.buffer,
-        value: now.buffer_depth,
-        sub: now.buffer.oldest_at === null ? words.nothingWaits : words.oldest(age(now.buffer.oldest_at)),
-        tone: now.online ? undefined : "warn",
-      }),
-    ),
-    h(
-      "dl",
-      { class: "figures small" },
-      (["printed", "void", "orphan", "sealed"] as const).map((name) =>
-        h(Figure, {
-          key: name,
-          name: words.count[name],
-          value: counts[name] ?? 0,
-          tone: name !== "sealed" && name !== "printed" && (counts[name] ?? 0) > 0 ? "warn" : undefined,
-        }),
-      ),
-    ),
-    h(Button, {
-      title: now.paused ? words.resume : words.pause,
-      tone: now.paused ? "play" : "pause",
-      disabled: isHeld() || !isRead,
-      onPress: () => setPaused(!now.paused),
-    }),
-  );
-}
-type FigureProps = { name: string; value: number; sub?: string; tone?: "warn" | undefined };
-const Figure = ({ name, value, sub, tone }: FigureProps) =>
-  h(
-    "div",
-    { class: classes("figure", tone) },
-    h("dt", null, name),
-    h("dd", null, h("b", null, count(value)), sub !== undefined && h("small", null, sub)),
-  );

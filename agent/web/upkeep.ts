@@ -3,8 +3,8 @@ import { grades } from "#shared/states.ts";
 import { h, signal, useEffect } from "#shared/web/dom.ts";
 import { quoted } from "#shared/web/telling.ts";
 import { hindered, isHeld, printTest, tested } from "./acts.ts";
-import { PrinterRow, ScannerRow } from "./line.ts";
 import { Button, Fact, Name, Panel, Refused, shape, Theirs, Time } from "./parts.ts";
+import { PrinterRow, ScannerRow } from "./side.ts";
 import { age, count, say, wordFor } from "./speech.ts";
 import { api, type Faults, type PrinterState, type ScannerState, type State } from "./station.ts";
 

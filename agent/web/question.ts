@@ -1,0 +1,86 @@
+// What is asked about the label in hand, and the buttons that answer it.
+import { classes, h } from "#shared/web/dom.ts";
+import { isOld } from "#shared/web/upgrade.ts";
+import { attest, isHeld, skip } from "./acts.ts";
+import { Button, shape, Theirs, type Tone, useRead } from "./parts.ts";
+import { age, say } from "./speech.ts";
+import { here, isCut, type Job, type State, type Verdict } from "./station.ts";
+
+type Labels = readonly string[];
+/** What stands on verdicts' buttons for the question at hand alone. */
+function labelsOn({ ask, stage }: Job): Partial<Record<Verdict, Labels>> {
+  const { orphan, destroy_seen, destroy_earlier, destroy_void, scan } = say().verdictOn;
+  if (stage === "orphan") return orphan;
+  if (ask === null) return scan;
+  if (ask.kind === "destroy_earlier") return stage === "printed" ? destroy_seen : destroy_earlier;
+  return ask.kind === "destroy_void" ? destroy_void : {};
+}
+const labelFor = (job: Job, verdict: Verdict): Labels => labelsOn(job)[verdict] ?? say().verdict[verdict];
+const TONES: Record<Verdict, Tone> = { good: "good", misprint: "bad", not_printed: "idle", destroyed: "warn" };
+
+/** Which of several labels of a serial is meant: the one in question, or the one to be kept. */
+function whichOf({ ask, stage, mark }: Job): string | undefined {
+  const { marked, keep, unprinted } = say();
+  if (ask?.kind === "destroy_earlier" && stage !== "orphan") return stage === "printed" ? keep(mark) : unprinted;
+  if (stage === "orphan") return marked(mark);
+  return mark !== null && (ask?.kind === "attest" || ask?.kind === "unknown_outcome") ? marked(mark) : undefined;
+}
+
+/** What stands above the question, and moves it as it comes and goes. */
+const above = ({ online, stopped, paused, notices, buffer }: State) =>
+  [
+    isCut.value,
+    isOld.value,
+    online,
+    !online && buffer.oldest_at === null,
+    stopped === null,
+    paused,
+    ...notices.map(({ code }) => code),
+  ].join();
+
+export function Question({ now, job }: { now: State; job: Job }) {
+  const words = say();
+  const { ask } = job;
+  const which = whichOf(job);
+  const who = here.value?.operator.name;
+  const answers = job.allowed.length > 0;
+  const isRead = useRead(`${job.attempt_id} ${job.stage} ${ask?.kind} ${ask?.since} ${above(now)}`);
+  const disabled = isHeld() || !isRead;
+  const question = ask === null ? words.says[job.stage] : job.stage === "orphan" ? words.ask.orphan : words.ask[ask.kind];
+  return h(
+    "section",
+    { class: classes("question", ask !== null && "asks", ask === null && job.stage === "printed" && "scan"), "aria-label": question },
+    h(
+      "p",
+      { class: "headline" },
+      shape(ask !== null ? "warn" : job.stage === "printed" ? "busy" : "idle"),
+      // How long it has been asked isn't news: it would be read out anew each second.
+      h(
+        "span",
+        null,
+        h("span", { role: "status" }, question),
+        ask?.since ? h("small", null, ` ${words.since(age(ask.since))}`) : undefined,
+      ),
+    ),
+    ask !== null && ask.kind === "unknown_outcome" && h("p", { class: "detail" }, h(Theirs, { text: ask.words })),
+    which !== undefined && h("p", { class: "detail" }, which),
+    answers && h("p", { class: "who" }, who === undefined ? words.signInToAnswer : words.answersAs(who)),
+    h(
+      "div",
+      { class: "answers" },
+      job.allowed.map((verdict) => {
+        const [title = verdict, sub] = labelFor(job, verdict);
+        return h(Button, {
+          key: verdict,
+          title,
+          sub,
+          tone: TONES[verdict],
+          big: verdict === "good",
+          disabled,
+          onPress: () => attest(job, verdict, title),
+        });
+      }),
+      job.may_skip && h(Button, { title: words.skip, sub: words.skipLong, disabled, onPress: () => skip(job) }),
+    ),
+  );
+}
