@@ -14,6 +14,7 @@ const OPTIONS = {
 } as const;
 const NOT_IN_IT =
   "What was answered after that isn't in it. Before any serial is printed next, a label of it is looked for: it may have come out since.";
+const ELSEWHERE = "IMPRIMATUR_DATABASE_URL is set here: a cloud that is started with it works on that database, and not in this folder.";
 
 await runCommand(async (argv, { config, log, now }) => {
   const { from, data: dataDir, force = false, "set-back": isSetBack, config: file } = argumentsOf(USAGE, OPTIONS, argv);
@@ -32,5 +33,6 @@ await runCommand(async (argv, { config, log, now }) => {
     throw new Error(`${from} wasn't restored into ${dataDir}: ${cause.message}`, { cause });
   });
   const aside = before ? `; what was there lies in ${before}` : "";
-  return `${dataDir} is restored from ${from}; ${wordsOf(manifest)}${aside}\n${NOT_IN_IT}`;
+  const elsewhere = process.env["IMPRIMATUR_DATABASE_URL"] ? `\n${ELSEWHERE}` : "";
+  return `${dataDir} is restored from ${from}; ${wordsOf(manifest)}${aside}\n${NOT_IN_IT}${elsewhere}`;
 });
