@@ -1,157 +1,18 @@
-// Evidence: judged when it is reported, kept word for word, bundled under one digest that the log anchors and anybody can recompute.
-import { isDeepStrictEqual } from "node:util";
+// Evidence: kept word for word, bundled under one digest that the log anchors and anybody can recompute.
 import { digestOf } from "#shared/canonical.ts";
-import { type FieldFault, Refusal } from "#shared/errors.ts";
+import { Refusal } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
-import { limits } from "#shared/limits.ts";
-import { grades, type JobState, jobPath, jobStates } from "#shared/states.ts";
-import { type Evidence, evidenceShapes, isSimulated } from "#shared/wire/evidence.ts";
-import type { BundleItem, EvidenceBundle, JobActor, Result } from "#shared/wire/jobs.ts";
+import type { JobState } from "#shared/states.ts";
+import { isSimulated } from "#shared/wire/evidence.ts";
+import type { BundleItem, EvidenceBundle } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "./callers.ts";
 import * as jobs from "./jobs.ts";
 import type { Tx } from "../store/store.ts";
-import { judgesOf } from "../validate.ts";
+import { bundlePath } from "./evidence-rules.ts";
 import * as log from "./log.ts";
 
-type Sent = Record<string, unknown>;
-const judges = judgesOf(evidenceShapes);
-
-const unfit = (fields: FieldFault[]): Refusal =>
-  new Refusal("EVIDENCE_INVALID", fields.map(({ field, message }) => `${field}: ${message}`).join("; "), { fields });
-const wrong = (field: string, rule: string, message: string): FieldFault => ({ field: `evidence.${field}`, rule, message });
-const missing = (field: string, message: string): Refusal =>
-  new Refusal("EVIDENCE_REQUIRED", `${field}: ${message}`, { fields: [{ field, rule: "required", message }] });
-
-/** What has to come with this word, and what came: whole, of its kind, and of no other stage. */
-function shapeFaults(status: JobState, evidence: Sent | undefined, actor: JobActor): FieldFault[] {
-  const name = jobStates[status].evidence;
-  const isDue = name !== null && !(name === "completion" && actor.kind === "operator");
-  if (isDue && evidence?.[name] === undefined) throw missing(`evidence.${name}`, `is what ${status} needs`);
-  const strangers = Object.keys(evidence ?? {}).filter((given) => given !== name);
-  const strange = name === null ? `${status} takes no evidence of a stage` : `isn't evidence of ${status}: ${name} is`;
-  return [
-    ...(name === null || evidence?.[name] === undefined ? [] : judges[name](evidence[name], `evidence.${name}`)),
-    ...strangers.map((given) => wrong(given, "stage", strange)),
-  ];
-}
-
-/** True of a field that has its shape, around it and in it, so that it can be judged by what it says. */
-type IsSound = (field: string) => boolean;
-const soundIn =
-  (faults: readonly FieldFault[]): IsSound =>
-  (name) => {
-    const at = `evidence.${name}`;
-    return faults.every(({ field }) => field !== at && !at.startsWith(`${field}.`) && !field.startsWith(`${at}.`));
-  };
-
-function manifestFaults({ payload, epc }: Evidence["render_manifest"], row: jobs.Row, isSound: IsSound): FieldFault[] {
-  const faults: FieldFault[] = [];
-  if (isSound("render_manifest.payload") && payload !== row.digitalLink)
-    faults.push(wrong("render_manifest.payload", "payload", `must be ${row.digitalLink}`));
-  if (isSound("render_manifest.epc") && epc !== undefined && epc.toUpperCase() !== row.sgtin96Epc)
-    faults.push(wrong("render_manifest.epc", "epc", `must be ${row.sgtin96Epc ?? "absent: the job has no EPC"}`));
-  return faults;
-}
-
-/** A word that no machine should be believed on, whatever grade it gives itself. */
-const HEARSAY = /spool|queue(?!d? response)|transport|timeout|elapsed|bytes|completed|\b(cups|ipp|lpd?|lpr)\b/i;
-/** Printers that have several counters send them together; undefined where none of them is that of the labels. */
-const labelsIn = (counters: Evidence["completion"]["before"]): unknown =>
-  typeof counters === "object" ? (counters["total"] ?? counters["labels"] ?? undefined) : counters;
-
-function completionFaults(completion: Evidence["completion"], { kind }: JobActor, isSound: IsSound): FieldFault[] {
-  if (kind === "operator") return [];
-  const { basis, grade } = completion;
-  const faults: FieldFault[] = [];
-  if (isSound("completion.grade") && !grades[grade].attests)
-    faults.push(
-      wrong("completion.grade", "grade", `${grade} is ${grades[grade].says}: a device attests from grade B on, else an operator does`),
-    );
-  if (isSound("completion.basis") && HEARSAY.test(basis))
-    faults.push(wrong("completion.basis", "basis", `${basis} says that bytes were handed over, not that paper came out`));
-  const readings = ["completion.before", "completion.after", "completion.voids"];
-  return readings.every(isSound) ? [...faults, ...counterFaults(completion)] : faults;
-}
-
-function counterFaults({ before, after, voids = 0 }: Evidence["completion"]): FieldFault[] {
-  const fault = (field: "before" | "after", message: string) => wrong(`completion.${field}`, "counter", message);
-  if ((before === undefined) !== (after === undefined))
-    return [fault(before === undefined ? "before" : "after", "is missing: a counter is read before and after")];
-  const [from, to] = [labelsIn(before), labelsIn(after)];
-  if (from === undefined && to === undefined) {
-    const stoodStill = before !== undefined && isDeepStrictEqual(before, after);
-    return stoodStill ? [fault("after", "stood still: what a printer counts moves with a label")] : [];
-  }
-  if (typeof from === "number" && typeof to === "number") {
-    if (to - from === 1 + voids) return [];
-    return [fault("after", `the counter moved by ${to - from}, and one label with ${voids} void ones explains ${1 + voids}`)];
-  }
-  // What can't be counted with can't be believed either: text, or labels that only one of the readings tells.
-  const untold = (field: "before" | "after", labels: unknown) =>
-    typeof labels === "number" ? [] : [fault(field, "must tell the labels as a number")];
-  return [...untold("before", from), ...untold("after", to)];
-}
-
-/** The GTIN and serial that a decoded text names, where it is a link to this origin. */
-function namedBy(decoded: string, link: string): string | undefined {
-  if (decoded === link) return link;
-  if (!URL.canParse(decoded)) return undefined;
-  const { origin, pathname } = new URL(decoded);
-  const [, gtin = "", serial = ""] = /^\/01\/(\d{14})\/21\/([^/]+)\/?$/.exec(pathname) ?? [];
-  try {
-    return serial === "" ? undefined : digitalLink(origin, gtin, { serial: decodeURIComponent(serial) });
-  } catch {
-    return undefined; // a lone % is no link of ours
-  }
-}
-
-const mismatch = (message: string, details: Record<string, unknown>) => new Refusal("SCAN_MISMATCH", message, details);
-
-function judgeScan({ decoded, rfid }: Evidence["scan_result"], row: jobs.Row): void {
-  if (namedBy(decoded, row.digitalLink) !== row.digitalLink)
-    throw mismatch(`the symbol says ${decoded}, the job ${row.digitalLink}`, { decoded, expected: row.digitalLink });
-  if (!jobs.needsRfid(row)) return; // a roll may have tags that the job doesn't ask for, and a tenant no EPCs
-  if (rfid?.epc.toUpperCase() !== row.sgtin96Epc)
-    throw mismatch(`the tag says ${rfid?.epc ?? "nothing"}, the job ${row.sgtin96Epc}`, {
-      epc: rfid?.epc ?? null,
-      expected: row.sgtin96Epc,
-    });
-}
-
-/** A list of orphans shows hundreds at once. */
-export function refuseLarge(evidence: Sent | undefined): void {
-  if (evidence && Buffer.byteLength(JSON.stringify(evidence)) > limits.EVIDENCE_MAX_BYTES)
-    throw unfit([
-      {
-        field: "evidence",
-        rule: "size",
-        message: `is larger than ${limits.EVIDENCE_MAX_BYTES} bytes: pictures go to PUT /aidc/evidence/{sha256}`,
-      },
-    ]);
-}
-
-/** Refuses what doesn't prove the state; says whether any of it comes from a simulated device. */
-export function judge(row: jobs.Row, { status, evidence }: Result, actor: JobActor): { simulated: boolean } {
-  refuseLarge(evidence);
-  if (status === "FAILED") return { simulated: false };
-  const shape = shapeFaults(status, evidence, actor);
-  const isSound = soundIn(shape);
-  const { render_manifest: render, completion, scan_result: scan } = (evidence ?? {}) as Partial<Evidence>;
-  const faults = [
-    ...shape,
-    ...(render ? manifestFaults(render, row, isSound) : []),
-    ...(completion ? completionFaults(completion, actor, isSound) : []),
-  ];
-  if (faults.length > 0) throw unfit(faults.slice(0, limits.FAULTS_MAX_ITEMS));
-  if (status === "PRINTED_ATTESTED" && actor.kind === "operator" && actor.id === undefined)
-    throw missing("actor.id", "says which operator attests");
-  if (scan) judgeScan(scan, row);
-  return { simulated: isSimulated(evidence) };
-}
-
-/** The states whose words make up the bundle. */
-const BUNDLED: ReadonlySet<JobState> = new Set(jobPath.slice(jobPath.indexOf("RENDERED"), jobPath.indexOf("SEALED")));
+const BUNDLED: ReadonlySet<JobState> = new Set(bundlePath);
 
 const bundled = (words: readonly jobs.Said[]): BundleItem[] =>
   words.flatMap(({ item, toState }) => (item && BUNDLED.has(toState) ? [item] : []));
@@ -182,7 +43,7 @@ export function sealFault(
 }
 
 /** Recomputed here from what was reported: the station's own sum has to be the same. */
-export async function refuseOtherBundle(tx: Tx, row: jobs.Row, evidence: Sent): Promise<string> {
+export async function refuseOtherBundle(tx: Tx, row: jobs.Row, evidence: Record<string, unknown>): Promise<string> {
   const { sha256 } = evidence["evidence_bundle"] as { sha256: string };
   const computed = digestOf(bundled(await jobs.wordsOf(tx, row)));
   if (sha256 !== computed)

@@ -13,6 +13,7 @@ import * as carriers from "./carriers.ts";
 import { seen } from "./devices.ts";
 import * as epcis from "./epcis.ts";
 import * as evidence from "./evidence.ts";
+import { judge } from "./evidence-rules.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
 import { instant } from "./instant.ts";
@@ -74,7 +75,7 @@ async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: R
   refuseExpired(row, tx.now);
   const actor = actorOf(result, caller);
   refuseIllegal(row, result.status, actor);
-  const { simulated } = evidence.judge(row, result, actor);
+  const { simulated } = judge({ digitalLink: row.digitalLink, sgtin96Epc: row.sgtin96Epc, needsTag: jobs.needsRfid(row) }, result, actor);
   if (result.status === "SPOOL_SUBMITTED") await refuseVoided(tx, row);
   if (caller.deviceId !== null) seen(tx, caller.tenantId, caller.deviceId);
   const word: jobs.Word = {

@@ -5,7 +5,7 @@ import type { Orphan, OrphanReport } from "#shared/wire/jobs.ts";
 import { orphans, printEvents } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
-import { refuseLarge } from "./evidence.ts";
+import { refuseLarge } from "./evidence-rules.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { deviceOf } from "./job-claims.ts";

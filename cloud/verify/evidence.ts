@@ -5,12 +5,12 @@ import { digestOf } from "#shared/canonical.ts";
 import { openCredential } from "#shared/credential.ts";
 import { parseNote } from "#shared/note.ts";
 import { ErrorReply } from "#shared/wire/common.ts";
-import { isSimulated } from "#shared/wire/evidence.ts";
 import { LogConsistency, LogProof } from "#shared/wire/log.ts";
 import { Receipt } from "#shared/wire/trust.ts";
 import { credentialLines } from "./credential.ts";
 import { readJson } from "./json.ts";
 import { type Ring, ringFrom } from "./keys.ts";
+import { worthLines } from "./worth.ts";
 import { headLine, inclusionLines, knownNote, sameLogLine } from "./log.ts";
 import { fails, holds, type Line, noted, unclear } from "./said.ts";
 
@@ -135,7 +135,7 @@ function printLines({ attempt_id: attemptId, items, sha256, proof, fault }: Type
       ? holds(`the ${items.length} items of the bundle give the digest that it names, ${sha256}${ofLabel(items)}`)
       : fails(`the items give another digest than the bundle names: one was changed, added, dropped or moved`),
     ...(fault === undefined ? [] : [fails(`the cloud itself said, when this was saved: ${fault}`)]),
-    ...(isSimulated(items) ? [noted("it is evidence of simulated devices: it shows no real label")] : []),
+    ...worthLines(items, proof !== null),
     noted(`that it is of the attempt ${attemptId} wasn't checked: the attempt's id isn't part of what was sealed`),
     ...(proof
       ? [digestLine(items, proof, "print_bundle"), ...proofLines(proof, given, given.keys)]

@@ -156,16 +156,16 @@ const Moment = closed({
 export const JobHistory = closed({ data: Type.Array(Moment), nextCursor: MoreCursor });
 export type JobHistory = Static<typeof JobHistory>;
 
-const Item = closed({
+export const BundleItem = closed({
   status: State,
   evidence: Type.Optional(Evidence),
   actor: Type.Optional(Actor),
   occurred_at: Type.Optional(Type.String()),
 });
-export type BundleItem = Static<typeof Item>;
+export type BundleItem = Static<typeof BundleItem>;
 export const EvidenceBundle = closed({
   attempt_id: Id,
-  items: Type.Array(Item, { description: "RENDERED to SCAN_VERIFIED, as they were sent" }),
+  items: Type.Array(BundleItem, { description: "RENDERED to SCAN_VERIFIED, as they were sent" }),
   sha256: Type.String({ description: "SHA-256 of the RFC 8785 form of `items`" }),
   proof: nullable(LogProof),
   fault: Type.Optional(

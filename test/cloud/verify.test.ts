@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { digestOf } from "#shared/canonical.ts";
+import { encodeSgtin96 } from "#shared/gs1.ts";
 import * as log from "../../cloud/domain/log.ts";
 import { linesOf } from "../../cloud/verify/evidence.ts";
 import { ringFrom } from "../../cloud/verify/keys.ts";
@@ -14,7 +15,7 @@ import { startAnchor } from "../../fixtures/anchor.ts";
 import { confused, partsOf, signedBy, stranger, tampered, unsigned } from "../../fixtures/forge.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { draftPassport, publishedPassport } from "../../fixtures/passports.ts";
-import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
+import { goodItems, type Item, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { startWorld } from "../../fixtures/world.ts";
 import { freshFolder } from "../endings.ts";
 import { freshDatabase } from "../world.ts";
@@ -35,6 +36,40 @@ async function run(...args: string[]) {
 }
 const verify = (content: unknown, ...args: string[]) => run(saved(content), ...args);
 
+const LINK = "https://cloud.example/01/09506000134352/21/4711";
+const LABEL = { job_ref: "pj_1", digital_link: LINK, sgtin96_epc: null, needs: ["qr"] };
+
+const EPC = encodeSgtin96({ gtin: "09506000134352", serial: "4711", companyPrefixLength: 7, filter: 1 });
+/** What a cloud that lies could seal: each has its digest and stands in the log. */
+function lies(): [RegExp, Item[]][] {
+  const good = goodItems({ job: { ...LABEL, sgtin96_epc: EPC, needs: ["rfid"] } });
+  const [rendered, sent, attested, scanned] = good as [Item, Item, Item, Item];
+  const changed = (state: string, changes: object) =>
+    good.map((item) => {
+      const [[name, said]] = Object.entries(item.evidence ?? {}) as [[string, object]];
+      return item.status === state ? { ...item, evidence: { [name]: { ...said, ...changes } } } : item;
+    });
+  const operator = { status: "PRINTED_ATTESTED", actor: { kind: "operator" } };
+  const tagged = (epc: string, read: string) =>
+    changed("RENDERED", { epc }).with(3, changed("SCAN_VERIFIED", { rfid: { epc: read, reader: "printer" } })[3] as Item);
+  const strange = EPC.replace(/.$/, "0");
+  return [
+    [/have to be RENDERED, SPOOL_SUBMITTED, PRINTED_ATTESTED, SCAN_VERIFIED, and are none/, []],
+    [/and are RENDERED, SPOOL_SUBMITTED, PRINTED_ATTESTED$/m, good.slice(0, 3)],
+    [/and are RENDERED, SPOOL_SUBMITTED, SCAN_VERIFIED, PRINTED_ATTESTED$/m, [rendered, sent, scanned, attested]],
+    [/SCAN_VERIFIED: the symbol says .*\/4712, the job .*\/4711/, changed("SCAN_VERIFIED", { decoded: LINK.replace("4711", "4712") })],
+    [/SCAN_VERIFIED: the symbol says https:\/\/evil/, changed("SCAN_VERIFIED", { decoded: LINK.replace("cloud", "evil") })],
+    [/PRINTED_ATTESTED: .*grade: D is a spooler/, changed("PRINTED_ATTESTED", { grade: "D" })],
+    [/PRINTED_ATTESTED: .*the counter moved by 9, and one label/, changed("PRINTED_ATTESTED", { after: 109 })],
+    [/PRINTED_ATTESTED: actor.id: says which operator attests/, good.with(2, operator)],
+    [/SPOOL_SUBMITTED: .*spool_receipt: is what SPOOL_SUBMITTED needs/, good.with(1, { status: "SPOOL_SUBMITTED" })],
+    [/SPOOL_SUBMITTED: actor.kind must/, good.with(1, { ...sent, actor: { kind: "system" } })],
+    [/SCAN_VERIFIED: the tag says/, tagged(EPC, strange)],
+    [/the EPC \w+ is of GTIN 09506000134352, serial \d+$/m, tagged(strange, strange)],
+    [/the EPC: 310/, tagged(`31${"0".repeat(22)}`, `31${"0".repeat(22)}`)],
+  ];
+}
+
 /** All that is verified below is saved here, from a cloud that is gone before the first check. */
 async function collected() {
   const w = await startWorld({ databaseUrl: await freshDatabase() });
@@ -45,30 +80,31 @@ async function collected() {
   const checkpoint = async () => (await w.nobody.get("/log/checkpoint")).text;
   const bundle = (await w.admin.get(`/passports/${id}/proof`)).body;
   const first = await checkpoint();
-  const items = [
-    {
-      status: "RENDERED",
-      evidence: { render_manifest: { payload: "x", counted: 12_345_678_901_234_567_000, speed: 1.5e-7, left: -0.25 } },
-      actor: { kind: "device" },
-      occurred_at: "2026-11-21T00:00:00.000Z",
-    },
-    { status: "PRINTED_ATTESTED", actor: { kind: "operator", id: "op-7" }, occurred_at: "2026-11-21T00:00:01.000Z" },
-  ];
+  const sealed = async (items: Item[]) => ({ attempt_id: "a1", items, sha256: digestOf(items), proof: await proofOf(digestOf(items)) });
+  const [rendered, ...others] = goodItems({ job: LABEL }) as [Item, ...Item[]];
+  const manifest = rendered.evidence?.["render_manifest"] as object;
+  const numbers = { counted: 12_345_678_901_234_567_000, speed: 1.5e-7, left: -0.25 };
+  const items = [{ ...rendered, evidence: { render_manifest: { ...manifest, ...numbers } } }, ...others];
   const sha256 = digestOf(items);
   await w.store.write("print", (tx) => log.append(tx, { kind: "print_bundle", digest: sha256 }));
   for (let i = 0; i < 5; i += 1) await w.store.write("more", (tx) => log.append(tx, { kind: "passport", digest: digestOf(i) }));
-  const print = { attempt_id: "a1", items, sha256, proof: await proofOf(sha256) };
+  const print = await sealed(items);
   const later = (await w.admin.get(`/passports/${id}/proof`)).body;
   const last = await checkpoint();
   const consistency = (await w.nobody.get(`/log/consistency?from=1&to=${print.proof.size}`)).body;
   const did = (await w.nobody.get("//.well-known/did.json")).body;
   const jwks = (await w.nobody.get("//.well-known/jwks.json")).body;
+  const forged = [];
+  for (const [why, lie] of lies()) {
+    await w.store.write("lie", (tx) => log.append(tx, { kind: "print_bundle", digest: digestOf(lie) }));
+    forged.push({ why, file: await sealed(lie) });
+  }
   await w.admin.post(`/products/${productId}/void`, { reason: "recalled" });
   const revoked = (await w.admin.get(`/passports/${id}/proof`)).body;
   await w.end();
-  return { bundle, later, print, empty, first, last, consistency, did, jwks, revoked };
+  return { bundle, later, print, forged, empty, first, last, consistency, did, jwks, revoked };
 }
-const { bundle, later, print, empty, first, last, consistency, did, jwks, revoked } = await collected();
+const { bundle, later, print, forged, empty, first, last, consistency, did, jwks, revoked } = await collected();
 const [didFile, jwksFile, firstFile, lastFile, consistencyFile] = [did, jwks, first, last, consistency].map(saved) as [
   string,
   string,
@@ -92,7 +128,7 @@ test("a passport saved by one curl holds, says its digest and its leaf, and whos
 
 test("a print's evidence holds by its items, its digest and its proof; one item moved, changed or dropped and it doesn't", async () => {
   const good = await verify(print, "--keys", didFile);
-  expect([good.code, good.marks]).toEqual([0, { holds: 6, fails: 0, unknown: 0, note: 1 }]);
+  expect([good.code, good.marks]).toEqual([0, { holds: 7, fails: 0, unknown: 0, note: 1 }]);
   expect(good.said).toMatch(
     /note: that it is of the attempt a1 wasn't checked[^]*: all that was checked holds; the notes say what wasn't$/,
   );
@@ -104,6 +140,33 @@ test("a print's evidence holds by its items, its digest and its proof; one item 
   expect((await verify({ ...print, proof: bundle.proof }, "--keys", didFile)).code).toBe(1); // a proof of something else
   expect((await verify({ ...print, proof: null, fault: "it was changed" })).said).toMatch(
     "fails: the cloud itself said, when this was saved: it was changed",
+  );
+});
+
+test("a digest in the log says nothing for evidence that doesn't prove its label: that is judged again, by the cloud's own rules", async () => {
+  for (const { why, file } of forged) {
+    const { code, marks, said } = await verify(file, "--keys", didFile);
+    expect([code, marks["fails"], said]).toEqual([1, 1, expect.stringMatching(/fails: what its items say doesn't prove that label: /)]);
+    expect(said).toMatch(why);
+  }
+});
+
+test("what a print's evidence is worth is said: on whose word paper came out, and what else has to be looked at", async () => {
+  const { said } = await verify(print, "--keys", didFile);
+  expect(said).toMatch(
+    /holds: its items are what a sealed label takes: the device says that paper came out, grade A \(.*\): .*; its symbol was read as the label's, by camera$/m,
+  );
+  const good = goodItems({ job: { ...LABEL, sgtin96_epc: EPC, needs: ["rfid"] } });
+  const scan = { ...(good[3]?.evidence?.["scan_result"] as object), image_sha256: "a".repeat(64) };
+  const items = good
+    .with(2, { status: "PRINTED_ATTESTED", actor: { kind: "operator", id: "op-7" } })
+    .with(3, { status: "SCAN_VERIFIED", evidence: { scan_result: scan } });
+  const attested = await verify({ ...print, items, sha256: digestOf(items) }, "--keys", didFile);
+  expect(attested.said).toMatch(
+    `the operator op-7 says that paper came out; its symbol was read as the label's, by camera, and the tag as ${EPC}`,
+  );
+  expect(attested.said).toMatch(
+    `note: its pictures weren't looked at: GET /aidc/evidence/{sha256} has them, and their SHA-256 has to be ${"a".repeat(64)}`,
   );
 });
 
@@ -121,7 +184,7 @@ test("what the cloud itself says of a sealed label holds, and of one that isn't 
   const keys = saved((await w.nobody.get("//.well-known/did.json")).body);
   await w.end();
   const good = await verify(sealed, "--keys", keys);
-  expect([good.code, good.marks]).toEqual([0, { holds: 6, fails: 0, unknown: 0, note: 1 }]);
+  expect([good.code, good.marks]).toEqual([0, { holds: 7, fails: 0, unknown: 0, note: 1 }]);
   expect(good.said).toMatch(
     `holds: the 4 items of the bundle give the digest that it names, ${sealed.sha256}, of the label ${claimed.job.digital_link}`,
   );
@@ -302,12 +365,13 @@ test("what else stands in a file isn't covered by what holds: it is named, and w
 
 test("what says one thing to us and another to whoever reads it is refused: a name that stands twice, half a surrogate pair, digits that we don't keep", async () => {
   const text = JSON.stringify(print);
+  const payload = `"payload":"${LINK}"`;
   const lie = JSON.stringify([{ status: "RENDERED", evidence: { render_manifest: { payload: "another label" } } }]);
   for (const [file, why] of [
     [`{"items":${lie},${text.slice(1)}`, /the name "items" stands twice/],
     [`{"it\\u0065ms":${lie},${text.slice(1)}`, /the name "items" stands twice/],
-    [text.replace('"payload":"x"', '"payload":"y","payload":"x"'), /the name "payload" stands twice/],
-    [text.replace('"payload":"x"', '"payload":"\\ud800"'), /half a surrogate pair/],
+    [text.replace(payload, `"payload":"y",${payload}`), /the name "payload" stands twice/],
+    [text.replace(payload, '"payload":"\\ud800"'), /half a surrogate pair/],
     [text.replace("12345678901234567000", "12345678901234567890"), /the number 12345678901234567890 has more digits/],
     [text.replace("-0.25", "-0.25000000000000000001"), /the number -0.25000000000000000001 has more digits/],
     [text.replace("-0.25", `-0.25${"0".repeat(1_000_000)}1`), /the number -0.25000[0]+ has more digits/],
@@ -316,7 +380,7 @@ test("what says one thing to us and another to whoever reads it is refused: a na
     const { code, said } = await verify(file, "--keys", didFile);
     expect([code, said]).toEqual([2, expect.stringMatching(why)]);
   }
-  const otherwise = text.replace("1.5e-7", "0.000000150").replace("-0.25", "-25.0E-2").replace('"payload":"x"', '"payload":"\\u0078"');
+  const otherwise = text.replace("1.5e-7", "0.000000150").replace("-0.25", "-25.0E-2").replace("https:", "\\u0068ttps:");
   expect((await verify(otherwise, "--keys", didFile)).code).toBe(0);
   const keys = JSON.stringify(did).replace('"verificationMethod":', '"verificationMethod":[],"verificationMethod":');
   expect((await verify(bundle, "--keys", saved(keys))).said).toMatch(/can't be used: the name "verificationMethod" stands twice/);
@@ -348,7 +412,7 @@ test("what can't be written down by RFC 8785 was changed, and is said to be, not
   const [header, payload = "", signature] = bundle.credential.split(".");
   const endless = Buffer.from(payload, "base64url").toString().replace('"product":{', '"product":{"weight":1e999,');
   const credential = [header, Buffer.from(endless).toString("base64url"), signature].join(".");
-  const items = JSON.stringify(print).replace('"payload":"x"', '"payload":"x","dpi":1e999');
+  const items = JSON.stringify(print).replace('"dpi":203', '"dpi":1e999');
   for (const [file, why] of [
     [{ ...bundle, credential }, /fails: signature: the key .* didn't sign this[^]*fails: the file's content has no digest/],
     [items, /fails: the items give another digest[^]*fails: the file's content has no digest/],
