@@ -1,4 +1,5 @@
 // A label is drawn to the dot, reads back as what it should be, and is refused where anything of it would be missing.
+import { hash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -66,6 +67,16 @@ describe("a label", () => {
     expect((await render({ product: "Wärmepumpe 13 kW" })).manifest.sha256).not.toBe(one.manifest.sha256);
     // Integers and IEEE arithmetic all the way: the same on every machine, for this version of the symbol library.
     expect(one.manifest.sha256).toBe("6dbd682a4d184b78217e2f8030fc03c60479e1644a76a46ef4ba49ed12ca4350");
+  });
+
+  test("has the digest that its picture's dots give, counted as the README says, where a row doesn't fill its last byte too", async () => {
+    const { bitmap, manifest } = await render({}, { dpi: 300 });
+    const { width, height, data } = PNG.sync.read(pngOf(bitmap));
+    const dots = (y: number) =>
+      Array.from({ length: Math.ceil(width / 8) * 8 }, (_, x) => (x < width && data[4 * (y * width + x)] === 0 ? 1 : 0));
+    const rows = Array.from({ length: height }, (_, y) => dots(y).join(""));
+    const bytes = Uint8Array.from(rows.join("").match(/.{8}/g) ?? [], (bits) => Number.parseInt(bits, 2));
+    expect([width % 8 > 0, hash("sha256", bytes, "hex")]).toEqual([true, manifest.sha256]);
   });
 
   test("keeps the error correction that its template asks for", async () => {
