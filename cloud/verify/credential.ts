@@ -29,13 +29,14 @@ function twofoldIn(jws: string): string | undefined {
 }
 
 /** Issuers renew their keys: of what was signed since a did.json was saved, it knows nothing. */
-const keyless = ({ kid }: Opened, keys: Ring | undefined): Pick<CredentialCheck, "outcome" | "message"> =>
-  keys
-    ? {
-        outcome: "failed",
-        message: `the issuer has no key ${kid?.slice(0, 200) ?? "without a name"} among those given: if they were saved before this was signed, save its did.json anew`,
-      }
-    : { outcome: "unknown", message: "no key was given: --keys takes the issuer's did.json" };
+function keyless({ kid }: Opened, keys: Ring | undefined): Pick<CredentialCheck, "outcome" | "message"> {
+  const name = kid?.slice(0, 200) ?? "without a name";
+  if (!keys) return { outcome: "unknown", message: "no key was given: --keys takes the issuer's did.json" };
+  const why = keys.isRetired(kid)
+    ? `the key ${name} isn't one that its owner signs with, or not any more: its assertionMethod doesn't name it`
+    : `the issuer has no key ${name} among those given: if they were saved before this was signed, save its did.json anew`;
+  return { outcome: "failed", message: why };
+}
 
 /** Of which product: all of it may hold, and be another's than the one that lies on the table. */
 function schemaLine({ payload }: Opened, check: CredentialCheck): Line {

@@ -10,36 +10,56 @@ export type Ring = {
   others: readonly string[];
   /** By the name in a JWS header: `did#kid`. */
   find(kid: string | undefined): KeyObject | undefined;
+  /** That it stands in the document, but not among those that its owner signs statements with: one that was retired, for instance. */
+  isRetired(kid: string | undefined): boolean;
 };
 
 type Method = { id?: unknown; publicKeyJwk?: Record<string, unknown> };
-type File = { id?: unknown; verificationMethod?: unknown; keys?: unknown; kty?: unknown };
+type File = { id?: unknown; verificationMethod?: unknown; assertionMethod?: unknown; keys?: unknown; kty?: unknown };
 const jwkOf = (method: unknown) => {
   const { id, publicKeyJwk } = (method ?? {}) as Method;
   return { ...publicKeyJwk, kid: id };
 };
 
+/** DID Core 5.3: what asserts something is signed with a method that is named there, or stands there itself; a name may be short of its DID. */
+function assertingIn({ id, assertionMethod }: File): ((method: unknown) => boolean) | undefined {
+  if (!Array.isArray(assertionMethod)) return undefined;
+  const whole = (name: unknown) => (typeof name === "string" && name.startsWith("#") ? `${String(id)}${name}` : name);
+  const named = new Set(assertionMethod.map((one: unknown) => whole(typeof one === "string" ? one : (one as Method | null)?.id)));
+  return (method) => named.has(whole((method as Method | null)?.id));
+}
+
 export function ringFrom(file: unknown): Ring {
-  const { id, verificationMethod, keys, kty } = (file ?? {}) as File;
+  const { id, verificationMethod, assertionMethod, keys, kty } = (file ?? {}) as File;
   const did = typeof id === "string" && verificationMethod ? id : undefined;
   const isDid = Array.isArray(verificationMethod);
-  const methods = isDid ? verificationMethod : (keys ?? (kty ? [file] : []));
+  const embedded = isDid && Array.isArray(assertionMethod) ? assertionMethod.filter((one) => typeof one === "object") : [];
+  const methods = isDid ? [...verificationMethod, ...embedded] : (keys ?? (kty ? [file] : []));
   if (!Array.isArray(methods) || methods.length === 0)
     throw new Error("the keys are neither a DID document nor a key set (JWKS) nor a key (JWK)");
   const jwks: unknown[] = isDid ? methods.map(jwkOf) : methods;
-  const ours = jwks.filter(isEd25519); // an issuer may have others beside them, to be written to for instance
-  const ring = (ours.length > 0 ? ours : jwks).map(keyFrom);
+  const asserts = isDid ? assertingIn(file as File) : undefined;
+  const isOurs = (method: unknown, i: number) => isEd25519(jwks[i]) && (asserts?.(method) ?? true);
+  if (!jwks.some(isEd25519)) jwks.map(keyFrom); // says why not; an issuer may have others beside them, to be written to for instance
+  const ring = jwks.filter((_, i) => isOurs(methods[i], i)).map(keyFrom);
   return {
     did,
     keys: ring,
-    others: methods.filter((_, i) => !isEd25519(jwks[i])).map((method) => JSON.stringify(method)),
+    others: methods.filter((method, i) => !isOurs(method, i)).map((method) => JSON.stringify(method)),
     find: (kid) => {
       const [owner, name] = kid?.split("#") ?? [];
       if (name === undefined || (did !== undefined && owner !== did)) return undefined;
       return ring.find((one) => one.kid === name)?.key;
     },
+    isRetired: (kid) =>
+      kid !== undefined && jwks.some((jwk, i) => isEd25519(jwk) && !isOurs(methods[i], i) && nameOf(jwk) === nameOf({ kid })),
   };
 }
+
+const nameOf = (jwk: unknown): string =>
+  String((jwk as { kid?: unknown }).kid)
+    .split("#")
+    .at(-1) ?? "";
 
 const isEd25519 = (jwk: unknown): boolean => {
   const { kty, crv } = (jwk ?? {}) as Record<string, unknown>;
@@ -51,7 +71,7 @@ function keyFrom(jwk: unknown): Key {
   if (!isEd25519(jwk) || !x) throw new Error(`the key ${kid ?? "without a name"} isn't an Ed25519 key`);
   try {
     const key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
-    return { kid: String(kid).split("#").at(-1) ?? "", key, publicBytes: Buffer.from(x, "base64url") };
+    return { kid: nameOf(jwk), key, publicBytes: Buffer.from(x, "base64url") };
   } catch (cause) {
     throw new Error(`the key ${kid} can't be read: ${(cause as Error).message}`, { cause });
   }

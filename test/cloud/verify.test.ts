@@ -308,6 +308,27 @@ test("keys of other kinds, which an issuer may have beside those that sign, stan
   expect((await verify(bundle, "--keys", saved({ ...did, verificationMethod: [agreement, other] }))).code).toBe(2);
 });
 
+test("a key that its owner doesn't sign with, or not any more, stands in the document and proves nothing: assertionMethod names those that do", async () => {
+  const [method] = did.verificationMethod;
+  const short = { ...method, id: method.id.replace(did.id, "") };
+  for (const document of [
+    { ...did, assertionMethod: [method.id.replace(did.id, "")] },
+    { ...did, verificationMethod: [short] },
+    { ...did, verificationMethod: [], assertionMethod: [method] },
+    { ...did, assertionMethod: [...did.assertionMethod, null, 5] },
+  ])
+    expect((await verify(bundle, "--keys", saved(document))).code).toBe(0);
+  for (const document of [
+    { ...did, assertionMethod: [] },
+    { ...did, assertionMethod: [`${did.id}#newer`] },
+    { ...did, assertionMethod: [method.id.replace(did.id, "did:web:other.example")] },
+  ]) {
+    const { code, said } = await verify(bundle, "--keys", saved(document));
+    expect([code, said]).toEqual([1, expect.stringMatching(/fails: signature: the key did:web:\S+ isn't one that its owner signs with/)]);
+    expect(said).toMatch(/fails: the checkpoint was signed by none of the keys given/);
+  }
+});
+
 test("what is signed is read as strictly as the file around it: nothing in it may say one thing to us and another to others", async () => {
   const { privateKey, publicKey } = stranger();
   const [mine, list] = [partsOf(bundle.credential), partsOf(bundle.statusList)];
