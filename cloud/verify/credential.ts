@@ -83,9 +83,9 @@ async function statusLine({ status, issuer }: Opened, jws: string, { now, keys }
   if (!list || !isList || twofoldIn(jws) !== undefined || typeof encodedList !== "string" || !encodedList.startsWith("u"))
     return fails("status: the status list in the file isn't one");
   if (!keys) return unclear("status: whose status list it is can't be told without a key");
-  const signature = await judgeSignature(jws, list, keys.find(list.kid));
-  if (signature.outcome !== "passed" || list.issuer !== issuer)
-    return fails("status: the status list isn't signed by the credential's issuer");
+  if (list.issuer !== issuer) return fails("status: the status list isn't signed by the credential's issuer");
+  const signature = await judgeSignature(jws, list, keys.find(list.kid), keyless(list, keys));
+  if (signature.outcome !== "passed") return fails(`status: the status list isn't signed by the credential's issuer: ${signature.message}`);
   if (status === undefined || status["statusListCredential"] !== list.payload["id"])
     return fails("status: the credential's bit stands in another list than the file's");
   if (status["type"] !== "BitstringStatusListEntry" || [status["statusPurpose"], statusPurpose].some((purpose) => purpose !== "revocation"))

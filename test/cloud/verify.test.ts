@@ -199,6 +199,9 @@ test("what was signed since the keys were saved doesn't hold by them, and it is 
   expect(said).toMatch(
     /fails: signature: the issuer has no key did:web:\S+ among those given: if they were saved before this was signed, save its did.json anew/,
   );
+  expect(said).toMatch(
+    /fails: status: the status list isn't signed by the credential's issuer: the issuer has no key did:web:\S+ among those given: if they/,
+  );
   const { publicKey } = generateKeyPairSync("ed25519");
   const other = publicKey.export({ format: "jwk" });
   expect((await verify(print, "--keys", saved({ keys: [{ ...other, kid: "x" }] }))).said).toMatch(
