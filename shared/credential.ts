@@ -36,7 +36,8 @@ export async function openCredential(jws: string): Promise<Opened> {
   if (!jws.split(".", PARTS + 1).every(isExact))
     throw new Error("its parts aren't base64url to the letter: a character was changed or added");
   const { decodeJwt, decodeProtectedHeader } = await import("jose"); // 15 MB for those who verify, and for nobody else
-  const { alg, typ, kid } = decodeProtectedHeader(jws);
+  const { alg, typ, kid, crit } = decodeProtectedHeader(jws);
+  if (crit !== undefined) throw new Error("its header has a crit, and nothing that one may ask for is known here"); // RFC 7515, 4.1.11
   const payload: Record<string, unknown> = decodeJwt(jws);
   const { issuer, credentialStatus } = payload;
   return {
@@ -90,12 +91,21 @@ function instantIn(value: unknown): number {
 /** A list that was signed a moment ago counts by a clock that is slow, too; a station's envelopes are borne with as far. */
 const SKEW_MS = 300_000;
 
-export function judgeValidity({ payload: { validFrom, validUntil } }: Opened, now: number): CredentialCheck {
+/** RFC 7519, 4.1: others' signatures may have an end of their own, in seconds. */
+const secondsIn = (value: unknown): number => (typeof value === "number" && Math.abs(value) < 1e11 ? value * 1_000 : Number.NaN);
+
+export function judgeValidity({ payload: { validFrom, validUntil, nbf, exp } }: Opened, now: number): CredentialCheck {
   const [from, until] = [validFrom, validUntil].map((value) => (value === undefined ? undefined : instantIn(value)));
   if (Number.isNaN(from) || Number.isNaN(until)) return said("validity", "failed", "validFrom or validUntil isn't an instant");
+  const [signedFrom, signedUntil] = [nbf, exp].map((value) => (value === undefined ? undefined : secondsIn(value)));
+  if (Number.isNaN(signedFrom) || Number.isNaN(signedUntil)) return said("validity", "failed", "nbf or exp isn't an instant in seconds");
   const instant = (at: number) => new Date(at).toISOString();
   if (from !== undefined && now < from - SKEW_MS) return said("validity", "failed", `it counts from ${instant(from)} on`);
   if (until !== undefined && now >= until) return said("validity", "failed", `it ended at ${instant(until)}`);
+  if (signedFrom !== undefined && now < signedFrom - SKEW_MS)
+    return said("validity", "failed", `its signature counts from ${instant(signedFrom)} on (nbf)`);
+  if (signedUntil !== undefined && now >= signedUntil)
+    return said("validity", "failed", `its signature ended at ${instant(signedUntil)} (exp)`);
   const since = from === undefined ? "ever" : instant(from);
   return said("validity", "passed", `it counts from ${since} on${until === undefined ? "" : `, to ${instant(until)}`}`);
 }

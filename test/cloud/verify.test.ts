@@ -311,6 +311,26 @@ test("keys of other kinds, which an issuer may have beside those that sign, stan
   expect((await verify(bundle, "--keys", saved({ ...did, verificationMethod: [agreement, other] }))).code).toBe(2);
 });
 
+test("what another issuer's signature asks for or says of its own end is heeded: crit, nbf and exp", async () => {
+  const { privateKey, publicKey } = stranger();
+  const { header, payload } = partsOf(bundle.credential);
+  const keys = saved({ id: did.id, verificationMethod: [{ id: header["kid"], publicKeyJwk: publicKey.export({ format: "jwk" }) }] });
+  const said = async (more: object, claims: object) =>
+    await verify(signedBy(privateKey, { header: { ...header, ...more }, payload: { ...payload, ...claims } }), "--keys", keys);
+  const now = Math.floor(Date.now() / 1_000);
+  expect((await said({}, { nbf: now - 9, exp: now + 999 })).code).toBe(0);
+  for (const [more, claims, why] of [
+    [{ crit: ["b64"], b64: false }, {}, /fails: signature: it isn't a signed credential: its header has a crit/],
+    [{}, { exp: now - 9 }, /fails: validity: its signature ended at .* \(exp\)/],
+    [{}, { nbf: now + 999 }, /fails: validity: its signature counts from .* on \(nbf\)/],
+    [{}, { exp: "tomorrow" }, /fails: validity: nbf or exp isn't an instant in seconds/],
+    [{}, { exp: 1e300 }, /fails: validity: nbf or exp isn't an instant in seconds/],
+  ] as const) {
+    const judged = await said(more, claims);
+    expect([judged.code, judged.said]).toEqual([1, expect.stringMatching(why)]);
+  }
+});
+
 test("a key that its owner doesn't sign with, or not any more, stands in the document and proves nothing: assertionMethod names those that do", async () => {
   const [method] = did.verificationMethod;
   const short = { ...method, id: method.id.replace(did.id, "") };
