@@ -8,10 +8,11 @@ import { ringFrom } from "./verify/keys.ts";
 import type { Line } from "./verify/said.ts";
 import { argumentsOf } from "#shared/arguments.ts";
 
-const USAGE = "imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--checkpoint FILE [--consistency FILE]]";
+const USAGE = "imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--status FILE] [--checkpoint FILE [--consistency FILE]]";
 const OPTIONS = {
   keys: { type: "string" },
   proof: { type: "string" },
+  status: { type: "string" },
   checkpoint: { type: "string" },
   consistency: { type: "string" },
 } as const;
@@ -45,6 +46,7 @@ async function judge(argv: string[]): Promise<{ lines: Line[]; file: string }> {
     checkpoint: values.checkpoint === undefined ? undefined : `${textIn(values.checkpoint).replaceAll("\r\n", "\n")}\n`,
     consistency: json(values.consistency),
     proof: json(values.proof),
+    statusList: values.status === undefined ? undefined : textIn(values.status),
   });
   return { lines, file };
 }

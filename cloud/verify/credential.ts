@@ -45,6 +45,12 @@ function schemaLine({ payload }: Opened, check: CredentialCheck): Line {
   return lineOf(isKnown ? { ...check, message: `${check.message}, of ${String(product.id).slice(0, 300)}` } : check);
 }
 
+/** Where it says that its bit stands. */
+const listAt = ({ status }: Opened): string => {
+  const list = status?.["statusListCredential"];
+  return typeof list === "string" ? ` (--status takes it: ${list.slice(0, 300)})` : "";
+};
+
 type Given = { now: number; keys: Ring | undefined };
 export async function credentialLines(jws: string, given: Given, statusList: string | undefined): Promise<Line[]> {
   const { now, keys } = given;
@@ -55,7 +61,7 @@ export async function credentialLines(jws: string, given: Given, statusList: str
   const signature = await judgeSignature(jws, opened, keys?.find(opened.kid), keyless(opened, keys));
   const status =
     statusList === undefined
-      ? noted("whether it was revoked since only its issuer's status list can tell")
+      ? noted(`whether it was revoked since only its issuer's status list can tell${listAt(opened)}`)
       : await statusLine(opened, statusList, given);
   return [
     lineOf(signature),

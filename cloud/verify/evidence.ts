@@ -1,6 +1,7 @@
 // From a file to sentences: which of the kinds it is, and all that can be said of it without asking anybody.
 import { type TSchema, Type } from "typebox";
 import { Value } from "typebox/value";
+import { API } from "#shared/api.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { openCredential } from "#shared/credential.ts";
 import { parseNote } from "#shared/note.ts";
@@ -21,6 +22,8 @@ export type Given = {
   consistency: unknown;
   /** For a credential that comes without one. */
   proof: unknown;
+  /** Later than the file's own, where that has one. */
+  statusList: string | undefined;
 };
 
 const PassportFile = Type.Object({
@@ -40,15 +43,21 @@ const PrintFile = Type.Object({
 
 export async function linesOf(text: string, given: Given): Promise<Line[]> {
   const isCredential = /^[\w-]+\.[\w-]*\.[\w-]*$/.test(text);
-  const more = given.proof === undefined ? {} : { proof: given.proof };
-  const sent: { proof?: unknown } = isCredential ? {} : parsed(text);
+  const more = {
+    ...(given.proof === undefined ? {} : { proof: given.proof }),
+    ...(given.statusList === undefined ? {} : { statusList: given.statusList }),
+  };
+  const sent: { proof?: unknown; statusList?: unknown } = isCredential ? {} : parsed(text);
   const file = { ...(isCredential ? { credential: text } : sent), ...more };
   const has = (...names: string[]) => names.every((name) => Object.hasOwn(file, name));
   const isPrint = has("items", "sha256");
   const isProof = has("entry", "checkpoint");
   if ([isPrint, isProof, has("credential")].filter(Boolean).length > 1)
     throw new Error("the file is several things at once, each judged in its own way: verify them one by one");
-  const replaced = given.proof === undefined || (sent.proof ?? null) === null ? [] : [noted(REPLACED)];
+  if (given.statusList !== undefined && !has("credential")) throw new Error("--status goes with a credential, and the file has none");
+  const replaced = (["proof", "statusList"] as const).flatMap((name) =>
+    given[name] === undefined || (sent[name] ?? null) === null ? [] : [noted(REPLACED[name])],
+  );
   if (isPrint) return [...printLines(fitted(PrintFile, file, "print evidence"), given), ...replaced, ...unseenLines(file, PrintFile)];
   if (isProof) return proofLines(fitted(LogProof, file, "a proof"), given, undefined);
   if (has("credential"))
@@ -62,7 +71,10 @@ export async function linesOf(text: string, given: Given): Promise<Line[]> {
   throw new Error("the file is none that can be verified: a credential, a passport's or a log's proof, or a print's evidence");
 }
 
-const REPLACED = "the file's own proof wasn't looked at, and may say anything: --proof took its place";
+const REPLACED = {
+  proof: "the file's own proof wasn't looked at, and may say anything: --proof took its place",
+  statusList: "the file's own status list wasn't looked at, and may say anything: --status took its place",
+};
 const UNSEEN_SHOWN = 20;
 /** Members of the file that nothing here checks are named, so that nobody trusts them. */
 function unseenLines(file: object, { properties }: { properties: object }): Line[] {
@@ -103,7 +115,7 @@ async function passportLines(file: Type.Static<typeof PassportFile>, given: Give
     lines.push(noted("the didDocument in the file isn't what --keys says: it wasn't looked at, and may say anything"));
   const opened = await openCredential(credential).catch(() => undefined); // where it can't be, a line above says so
   const subject = opened?.payload["credentialSubject"];
-  if (!proof) return [...lines, ...receiptLines(receipt, subject), unprovenLine(given)];
+  if (!proof) return [...lines, ...receiptLines(receipt, subject), unprovenLine(given, digestIn(subject))];
   return [...lines, digestLine(subject, proof, "passport"), ...receiptLines(receipt, subject), ...proofLines(proof, given, ring)];
 }
 
@@ -112,10 +124,12 @@ const isPartOf = (own: Ring, { did, keys, others }: Ring): boolean =>
   own.keys.every((one) => keys.some(({ publicBytes }) => publicBytes.equals(one.publicBytes))) &&
   own.others.every((one) => others.includes(one));
 
-const unprovenLine = ({ checkpoint }: Given): Line =>
-  checkpoint === undefined
-    ? noted("whether it stands in the log wasn't checked: the file has no proof of that (--proof takes one)")
-    : unclear("whether it stands in the log that you know can't be told: the file has no proof of that (--proof takes one)");
+function unprovenLine({ checkpoint }: Given, digest: string | undefined): Line {
+  const taken = `the file has no proof of that (--proof takes one: ${API}/log/proof?digest=${digest ?? "…"})`;
+  return checkpoint === undefined
+    ? noted(`whether it stands in the log wasn't checked: ${taken}`)
+    : unclear(`whether it stands in the log that you know can't be told: ${taken}`);
+}
 
 function receiptLines(receipt: Receipt | null | undefined, subject: unknown): Line[] {
   if (!receipt) return [];

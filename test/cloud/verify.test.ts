@@ -277,7 +277,7 @@ test("a status list says something only where it is one, of revocations, and whi
 
 test("a list that was signed a moment ago counts where the clock is slow by a minute", async () => {
   const signed = Date.parse(String(partsOf(bundle.statusList).payload["validFrom"]));
-  const given = { keys: ringFrom(did), checkpoint: undefined, proof: undefined, consistency: undefined };
+  const given = { keys: ringFrom(did), checkpoint: undefined, proof: undefined, statusList: undefined, consistency: undefined };
   const lines = await linesOf(JSON.stringify(bundle), { ...given, now: signed - 60_000 });
   expect(lines.filter(({ mark }) => mark === "fails" || mark === "unknown")).toEqual([]);
   expect(lines).toContainEqual({ mark: "holds", text: expect.stringMatching("^status: ") });
@@ -309,6 +309,24 @@ test("keys of other kinds, which an issuer may have beside those that sign, stan
     ]);
   }
   expect((await verify(bundle, "--keys", saved({ ...did, verificationMethod: [agreement, other] }))).code).toBe(2);
+});
+
+test("who has no key of the cloud's gathers what is open to all, as a credential by itself says where; a later status list counts before an older one", async () => {
+  const vc = saved(bundle.credential);
+  const alone = await run(vc, "--keys", didFile);
+  const { statusListCredential } = partsOf(bundle.credential).payload["credentialStatus"] as { statusListCredential: string };
+  expect(alone.said).toContain(
+    `note: whether it was revoked since only its issuer's status list can tell (--status takes it: ${statusListCredential})`,
+  );
+  expect(alone.said).toContain(`--proof takes one: /api/v2/log/proof?digest=${bundle.proof.entry.digest}`);
+  const whole = await run(vc, "--keys", didFile, "--proof", saved(bundle.proof), "--status", saved(bundle.statusList));
+  expect([whole.code, whole.said]).toEqual([0, expect.stringMatching(/holds: status: [^]*: all of it holds$/)]);
+  expect((await verify(bundle, "--keys", didFile)).said).toMatch(/holds: status: it wasn't revoked/); // as long ago as it was saved
+  const now = await verify(bundle, "--keys", didFile, "--status", saved(revoked.statusList));
+  expect([now.code, now.said]).toEqual([1, expect.stringMatching(/fails: status: it was revoked; bit/)]);
+  expect(now.said).toMatch(/note: the file's own status list wasn't looked at, and may say anything: --status took its place/);
+  const misplaced = await verify(print, "--status", saved(bundle.statusList));
+  expect([misplaced.code, misplaced.said]).toEqual([2, "imprimatur: --status goes with a credential, and the file has none"]);
 });
 
 test("what another issuer's signature asks for or says of its own end is heeded: crit, nbf and exp", async () => {
