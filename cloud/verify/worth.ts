@@ -2,6 +2,7 @@
 import { Value } from "typebox/value";
 import { Refusal } from "#shared/errors.ts";
 import { decodeSgtin96, digitalLink } from "#shared/gs1.ts";
+import { picturesIn } from "#shared/pictures.ts";
 import { grades } from "#shared/states.ts";
 import { type Evidence, isSimulated } from "#shared/wire/evidence.ts";
 import { BundleItem } from "#shared/wire/jobs.ts";
@@ -79,12 +80,8 @@ function proofOf(items: readonly BundleItem[]): string {
   return `${word}; its symbol was read as the label's, by ${scan?.source}${tag}`;
 }
 
-/** By whatever name a station's evidence calls them. */
 function pictureLines(items: readonly BundleItem[]): Line[] {
-  const named = Object.values(saidIn(items)).flatMap((said) =>
-    Object.entries(said).flatMap(([name, value]) => (/._sha256$/.test(name) ? String(value) : [])),
-  );
-  const pictures = [...new Set(named)].map((hash) => hash.slice(0, 64));
+  const pictures = picturesIn(items).map((hash) => hash.slice(0, 64));
   return pictures.length === 0
     ? []
     : [noted(`its pictures weren't looked at: GET /aidc/evidence/{sha256} has them, and their SHA-256 has to be ${pictures.join(", ")}`)];

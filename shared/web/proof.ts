@@ -1,5 +1,6 @@
 // Sealed evidence judged in the reader's own browser: the bundle's digest, its place in the log, the log's signed head. Nothing is taken on trust but the keys.
 import canonicalize from "canonicalize";
+import { picturesIn } from "../pictures.ts";
 import type { EvidenceBundle } from "../wire/jobs.ts";
 import type { LogProof } from "../wire/log.ts";
 import { bytesOf, hexOf, isOnItsOwn, sha256 } from "./sha256.ts";
@@ -63,23 +64,11 @@ async function judgeHead({ checkpoint, size, root }: LogProof, keys: readonly Jw
   ];
 }
 
-const hasPicture = (value: unknown): value is { image_sha256: string } =>
-  typeof value === "object" && value !== null && typeof (value as { image_sha256?: unknown }).image_sha256 === "string";
-const picturesOf = ({ items }: Bundle): string[] => [
-  ...new Set(
-    items.flatMap(({ evidence = {} }) =>
-      Object.values(evidence)
-        .filter(hasPicture)
-        .map(({ image_sha256: hash }) => hash),
-    ),
-  ),
-];
-
 async function judgePictures(
-  bundle: Bundle,
+  { items }: Bundle,
   pictureOf: (sha256: string) => Promise<Uint8Array<ArrayBuffer> | undefined>,
 ): Promise<Outcome> {
-  const named = picturesOf(bundle);
+  const named = picturesIn(items);
   const kept = await Promise.all(named.map(async (hash) => ({ hash, bytes: await pictureOf(hash) })));
   for (const { hash, bytes } of kept) if (bytes && hexOf(await sha256(bytes)) !== hash) return "broken";
   return named.length === 0 || kept.some(({ bytes }) => bytes === undefined) ? "unchecked" : "holds";

@@ -68,3 +68,29 @@ describe("a proof in a log of any size", () => {
     }
   });
 });
+
+test("the label's own picture is looked at as well as the camera's, each once; another in its place isn't the one that was named", async () => {
+  const [drawn, seen] = ["drawn", "seen"].map((text) => new TextEncoder().encode(text)) as [
+    Uint8Array<ArrayBuffer>,
+    Uint8Array<ArrayBuffer>,
+  ];
+  const [preview_sha256, image_sha256] = [drawn, seen].map((picture) => hash("sha256", picture));
+  const items = [
+    { status: "RENDERED" as const, evidence: { render_manifest: { preview_sha256, sha256: "dots" } } },
+    { status: "SPOOL_SUBMITTED" as const },
+    { status: "SCAN_VERIFIED" as const, evidence: { scan_result: { image_sha256 } } },
+  ];
+  const pictures = async (kept: Record<string, Uint8Array<ArrayBuffer>>) => {
+    const asked: string[] = [];
+    const pictureOf = async (sha256: string) => {
+      asked.push(sha256);
+      return kept[sha256];
+    };
+    const checks = await judgeBundle({ items, sha256: digestOf(items), proof: null }, { keys: [], pictureOf });
+    expect(asked).toEqual([preview_sha256, image_sha256]);
+    return checks.find(({ name }) => name === "pictures")?.outcome;
+  };
+  expect(await pictures({ [String(preview_sha256)]: drawn, [String(image_sha256)]: seen })).toBe("holds");
+  expect(await pictures({ [String(preview_sha256)]: seen, [String(image_sha256)]: seen })).toBe("broken");
+  expect(await pictures({ [String(image_sha256)]: seen })).toBe("unchecked");
+});
