@@ -58,10 +58,12 @@ export function sameLogLine(known: Head, head: Head, consistency: LogConsistency
   const [older, newer] = known.size < head.size ? [known, head] : [head, known];
   const shorter =
     known.size > head.size ? "the file's log is shorter than the one that you know: the file is older, or the log was rolled back; " : "";
-  if (!consistency || consistency.from !== older.size || consistency.to !== newer.size)
+  if (!consistency || consistency.from !== older.size || consistency.to !== newer.size) {
+    const given = consistency ? `, and the one given is from ${consistency.from} to ${consistency.to}` : "";
     return unclear(
-      `${shorter}whether both heads are of one log takes the answer of ${API}/log/consistency?from=${older.size}&to=${newer.size}, given with --consistency`,
+      `${shorter}whether both heads are of one log takes the answer of ${API}/log/consistency?from=${older.size}&to=${newer.size}, given with --consistency${given}`,
     );
+  }
   if (!isConsistent(older.size, newer.size, older.root, newer.root, consistency.proof.map(bytes)))
     return fails(
       `${shorter}the log of ${older.size} leaves isn't the beginning of the log of ${newer.size}: it was rolled back, rewritten or forked`,

@@ -580,6 +580,10 @@ test("a checkpoint that you know shows whether the log was rolled back, rewritte
   expect([grown.code, grown.said]).toEqual([0, expect.stringMatching("is the beginning of the log of 7")]);
   const untold = await verify(later, "--checkpoint", firstFile);
   expect([untold.code, untold.said]).toEqual([1, expect.stringMatching(/unknown: .*consistency\?from=1&to=7/)]);
+  const misfit = saved({ ...consistency, to: 6 });
+  expect((await verify(later, "--checkpoint", firstFile, "--consistency", misfit)).said).toMatch(
+    /unknown: .*consistency\?from=1&to=7, given with --consistency, and the one given is from 1 to 6$/m,
+  );
   const older = await verify(bundle, "--checkpoint", lastFile);
   expect([older.code, older.said]).toEqual([1, expect.stringMatching(/unknown: .*shorter than the one that you know/)]);
   expect((await verify(bundle, "--checkpoint", lastFile, "--consistency", consistencyFile)).code).toBe(0);
