@@ -19,7 +19,12 @@ export function worthLines(items: readonly object[], isSealed: boolean): Line[] 
   const simulated = isSimulated(items) ? [noted("it is evidence of simulated devices: it shows no real label")] : [];
   if (faults.length > 0) return [...faults.map((one) => fails(`what its items say doesn't prove that label: ${one}`)), ...simulated];
   const told = items as BundleItem[];
-  return [...(isSealed ? [holds(`its items are what a sealed label takes: ${proofOf(told)}`)] : []), ...simulated, ...pictureLines(told)];
+  return [
+    ...(isSealed ? [holds(`its items are what a sealed label takes: ${proofOf(told)}`)] : []),
+    ...simulated,
+    ...tagLines(told),
+    ...pictureLines(told),
+  ];
 }
 
 function orderFault(items: readonly object[], isSealed: boolean): string | undefined {
@@ -71,13 +76,26 @@ function epcFault(epc: string, link: string): string | undefined {
 
 function proofOf(items: readonly BundleItem[]): string {
   const { completion, scan_result: scan } = saidIn(items);
+  const tagged = strangeTag(items) === undefined ? scan?.rfid : undefined;
   const { actor } = items.find(({ status }) => status === "PRINTED_ATTESTED") ?? {};
   const word =
     actor?.kind === "operator"
       ? `the operator ${shown(actor.id)} says that paper came out`
       : `the device says that paper came out, grade ${completion && `${completion.grade} (${shown(completion.basis)}): ${grades[completion.grade].says}`}`;
-  const tag = scan?.rfid ? `, and the tag as ${scan.rfid.epc}` : "";
+  const tag = tagged ? `, and the tag as ${tagged.epc}` : "";
   return `${word}; its symbol was read as the label's, by ${scan?.source}${tag}`;
+}
+
+/** Rolls may have tags that nobody asked for; whether the job asked for one isn't part of what was sealed, but in a manifest that names an EPC. */
+function strangeTag(items: readonly BundleItem[]): string | undefined {
+  const { render_manifest: manifest, scan_result: scan } = saidIn(items);
+  const read = scan?.rfid?.epc;
+  return read === undefined || epcFault(read, String(manifest?.payload)) === undefined ? undefined : read;
+}
+
+function tagLines(items: readonly BundleItem[]): Line[] {
+  const read = strangeTag(items);
+  return read === undefined ? [] : [noted(`the tag that was read, ${read}, isn't this label's: that is good where the job asked for none`)];
 }
 
 function pictureLines(items: readonly BundleItem[]): Line[] {

@@ -165,6 +165,11 @@ test("what a print's evidence is worth is said: on whose word paper came out, an
   expect(attested.said).toMatch(
     `the operator op-7 says that paper came out; its symbol was read as the label's, by camera, and the tag as ${EPC}`,
   );
+  const strange = { ...scan, rfid: { epc: EPC.replace(/.$/, "0"), reader: "printer" } };
+  const beside = items.with(3, { status: "SCAN_VERIFIED", evidence: { scan_result: strange } });
+  const roll = await verify({ ...print, items: beside, sha256: digestOf(beside) }, "--keys", didFile);
+  expect(roll.said).toMatch(/its symbol was read as the label's, by camera$/m);
+  expect(roll.said).toMatch(/note: the tag that was read, [0-9A-F]{23}0, isn't this label's: that is good where the job asked for none$/m);
   expect(attested.said).toMatch(
     `note: its pictures weren't looked at: GET /aidc/evidence/{sha256} has them, and their SHA-256 has to be ${"a".repeat(64)}`,
   );
