@@ -4,7 +4,7 @@ import { Refusal } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import type { JobState } from "#shared/states.ts";
 import { isSimulated } from "#shared/wire/evidence.ts";
-import type { BundleItem, EvidenceBundle } from "#shared/wire/jobs.ts";
+import type { BundleItem, EvidenceBundle, EvidenceQuery } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
 import type { Caller } from "./callers.ts";
 import * as jobs from "./jobs.ts";
@@ -51,12 +51,22 @@ export async function refuseOtherBundle(tx: Tx, row: jobs.Row, evidence: Record<
   return computed;
 }
 
-export async function get(tx: Tx, caller: Caller, ref: string, signing: Signing): Promise<EvidenceBundle> {
+/** Of the latest attempt, or of an earlier one, whose label may lie somewhere. */
+export async function get(
+  tx: Tx,
+  caller: Caller,
+  ref: string,
+  { attempt_id: asked }: EvidenceQuery,
+  signing: Signing,
+): Promise<EvidenceBundle> {
   const row = await jobs.find(tx, caller.tenantId, ref);
-  if (row.attemptId === null) throw new Refusal("NOT_FOUND", "nobody has claimed the job yet: there is no evidence");
-  const { sealed, ...bundle } = bundleOf(await jobs.wordsOf(tx, row));
-  const shown = { attempt_id: row.attemptId, ...bundle };
-  if (row.state !== "SEALED") return { ...shown, proof: null };
+  const attemptId = asked ?? row.attemptId;
+  if (attemptId === null) throw new Refusal("NOT_FOUND", "nobody has claimed the job yet: there is no evidence");
+  const words = await jobs.wordsOf(tx, { ...row, attemptId });
+  if (words.length === 0 && attemptId !== row.attemptId) throw new Refusal("NOT_FOUND", `the job has no attempt ${attemptId}`);
+  const { sealed, ...bundle } = bundleOf(words);
+  const shown = { attempt_id: attemptId, ...bundle };
+  if (row.state !== "SEALED" || attemptId !== row.attemptId) return { ...shown, proof: null };
   const proof = sealed === undefined ? undefined : await log.proofOf(tx, sealed, signing);
   const fault = sealFault({ ...bundle, sealed }, row, proof !== undefined);
   return { ...shown, proof: proof ?? null, ...(fault === undefined ? {} : { fault }) };

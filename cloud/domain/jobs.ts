@@ -1,6 +1,7 @@
 // Print jobs: looked at, and the one way in which any of them changes state.
 import { and, asc, eq, getTableColumns, gt, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
+import { isObject } from "#shared/object.ts";
 import { type Assertor, hasEnded, type JobState, leaseOf } from "#shared/states.ts";
 import { type BundleItem, type Job, type JobHistory, type Need, needNames } from "#shared/wire/jobs.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
@@ -181,6 +182,12 @@ export const wordsOf = async (_tx: Tx, { jobRef: ref, attemptId, said }: Row): P
   said ?? (await wordsOfAttempt.all({ jobRef: ref, attemptId }));
 export const eventsOf = (_tx: Tx, ref: string) => eventsByRef.all({ ref });
 
+/** Whoever reports that an attempt failed may say anything there. */
+function dispositionIn(item: BundleItem | null): Pick<JobHistory["data"][number], "label_disposition"> {
+  const said = item?.evidence?.["label_disposition"];
+  return isObject(said) && typeof said["outcome"] === "string" ? { label_disposition: { ...said, outcome: said["outcome"] } } : {};
+}
+
 /** From its first moment on, a page at a time: a job whose lease runs out again and again has many. */
 export async function history(tx: Tx, caller: Caller, ref: string, query: PageQuery): Promise<JobHistory> {
   await find(tx, caller.tenantId, ref);
@@ -200,6 +207,7 @@ export async function history(tx: Tx, caller: Caller, ref: string, query: PageQu
       actor,
       reason,
       occurred_at: item?.occurred_at === undefined ? null : instant(Date.parse(item.occurred_at)), // the evidence keeps it as it was sent
+      ...dispositionIn(item),
     }),
   );
 }

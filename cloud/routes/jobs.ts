@@ -11,6 +11,7 @@ import {
   Claimed,
   ClaimedMany,
   EvidenceBundle,
+  EvidenceQuery,
   Heartbeat,
   Job,
   JobBatch,
@@ -161,10 +162,11 @@ export const jobs: Route[] = [
   read({
     path: "/aidc/jobs/{ref}/evidence",
     scope: ["aidc:read"],
-    says: "The latest attempt's evidence as it was reported, its digest, and once sealed its place in the log",
+    says: "An attempt's evidence as it was reported, its digest, and once sealed its place in the log; the latest attempt's where none is named",
     params: RefParams,
+    query: EvidenceQuery,
     replies: { 200: EvidenceBundle },
-    run: async ({ tx, caller, params, deps }) => ({ status: 200, body: await evidence.get(tx, caller, params.ref, deps) }),
+    run: async ({ tx, caller, params, query, deps }) => ({ status: 200, body: await evidence.get(tx, caller, params.ref, query, deps) }),
   }),
   write({
     method: "POST",

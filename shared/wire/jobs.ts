@@ -102,15 +102,15 @@ export const LeaseTaken = closed({ lease: Lease });
 
 const Actor = closed({ kind: Type.Enum(["device", "operator"]), id: Type.Optional(Word) });
 export type JobActor = Static<typeof Actor>;
+const Disposed = Type.Object(
+  { outcome: Type.String({ description: "destroyed or not_printed, of an attempt that failed; anything else says nothing" }) },
+  { additionalProperties: true },
+);
 /** What a stage needs, and what an attempt that failed may say of its label. */
 const Staged = Type.Object(
   {
     ...Type.Partial(Type.Object(evidenceShapes)).properties,
-    label_disposition: Type.Optional(
-      Type.Object({
-        outcome: Type.String({ description: "destroyed or not_printed, of an attempt that failed; anything else says nothing" }),
-      }),
-    ),
+    label_disposition: Type.Optional(Disposed),
   },
   { additionalProperties: true, description: "What the status needs, under its own name; each is required by its status alone" },
 );
@@ -152,6 +152,7 @@ const Moment = closed({
   actor: closed({ kind: Type.String(), id: nullable(Type.String()) }),
   reason: nullable(Type.String()),
   occurred_at: nullable(Type.String()),
+  label_disposition: Type.Optional(Disposed),
 });
 export const JobHistory = closed({ data: Type.Array(Moment), nextCursor: MoreCursor });
 export type JobHistory = Static<typeof JobHistory>;
@@ -163,6 +164,8 @@ export const BundleItem = closed({
   occurred_at: Type.Optional(Type.String()),
 });
 export type BundleItem = Static<typeof BundleItem>;
+export const EvidenceQuery = closed({ attempt_id: Type.Optional(Id) });
+export type EvidenceQuery = Static<typeof EvidenceQuery>;
 export const EvidenceBundle = closed({
   attempt_id: Id,
   items: Type.Array(BundleItem, { description: "RENDERED to SCAN_VERIFIED, as they were sent" }),

@@ -155,6 +155,31 @@ test("of a job that nobody has claimed there is none, which isn't a fault", asyn
   expect([status, body.error?.code, (await admin.post(`/aidc/jobs/${ref}/cancel`)).status]).toEqual([404, "NOT_FOUND", 200]);
 });
 
+test("what an earlier attempt brought is there under its id, and what became of its label stands in the history", async () => {
+  const { claimed, said } = await waitingFor("SCAN_VERIFIED");
+  const [ref, first] = [claimed.job.job_ref, claimed.attempt_id];
+  const label_disposition = { outcome: "destroyed", operator: "op-7" };
+  const failed = { status: "FAILED", reason: "smudged", evidence: { label_disposition }, actor: { kind: "operator", id: "op-7" } };
+  expect((await device.say(claimed, failed)).status).toBe(200);
+  const again = await device.claim({ lease_seconds: 600 });
+  expect(again.job.job_ref).toBe(ref);
+  const of = async (query: string, api = admin) => (await api.get(`/aidc/jobs/${ref}/evidence${query}`)).body;
+  const items = said.slice(0, 3);
+  const earlier = { attempt_id: first, items, sha256: digestOf(items), proof: null };
+  expect(await of(`?attempt_id=${first}`)).toEqual(earlier);
+  expect(await of("")).toEqual({ attempt_id: again.attempt_id, items: [], sha256: digestOf([]), proof: null });
+  for (const item of goodItems(again)) expect((await device.say(again, item)).status).toBe(200);
+  expect((await device.say(again, sealOf(goodItems(again)))).body.state).toBe("SEALED");
+  expect(await of(`?attempt_id=${first}`)).toEqual(earlier);
+  expect(await of(`?attempt_id=${again.attempt_id}`)).toEqual(await of(""));
+  expect((await of("")).proof).not.toBeNull();
+  const told = (await admin.get(`/aidc/jobs/${ref}/history`)).body.data.filter((moment: Json) => "label_disposition" in moment);
+  expect(told).toEqual([expect.objectContaining({ to: "FAILED", attempt_id: first, reason: "smudged", label_disposition })]);
+  const { claimed: others } = await waitingFor("RENDERED");
+  expect((await of(`?attempt_id=${others.attempt_id}`)).error.message).toBe(`the job has no attempt ${others.attempt_id}`);
+  expect((await of(`?attempt_id=${first}`, (await printShop(w)).admin)).error.code).toBe("NOT_FOUND");
+});
+
 test("what was rendered may name the job's EPC in small letters", async () => {
   const { claimed, item } = await waitingFor("RENDERED", { needs: ["qr", "rfid"] });
   const epc = claimed.job.sgtin96_epc?.toLowerCase();
