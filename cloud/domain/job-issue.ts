@@ -114,7 +114,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue, ref: st
     envelopeExpiresAt: null,
     simulated: false,
     duplicateRisk: isRisky(carrier),
-    reason: null,
+    reason, // until it is claimed: from then on it is the attempt's
     createdAt: tx.now,
     updatedAt: tx.now,
   };

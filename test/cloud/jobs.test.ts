@@ -346,7 +346,8 @@ describe("a job isn't issued", () => {
     expect(await admin.post("/aidc/jobs", again)).toEqual(refused("JOB_EXISTS"));
     expect(await admin.post("/aidc/jobs", { ...again, reprint: true })).toEqual(refused("JOB_EXISTS"));
     const reprint = await admin.post("/aidc/jobs", { ...again, reprint: true, reason: "torn off" });
-    expect([reprint.status, reprint.body.reprint]).toEqual([201, true]);
+    expect([reprint.status, reprint.body.reprint, reprint.body.reason]).toEqual([201, true, "torn off"]);
+    expect((await admin.get(`/aidc/jobs/${reprint.body.job_ref}`)).body.reason).toBe("torn off");
     expect((await admin.post(`/aidc/jobs/${reprint.body.job_ref}/cancel`)).body.state).toBe("CANCELLED");
   });
 
