@@ -4,6 +4,8 @@ import { type Grade, grades } from "../states.ts";
 import { EPC_96, Instant, nullable, Sha256 } from "./common.ts";
 
 const Text = Type.String({ minLength: 1, maxLength: 2_000 });
+/** As the machine that gave it has it. */
+const GivenId = Type.Union([Text, Type.Integer()]);
 const Epc = Type.String({ pattern: EPC_96, description: "SGTIN-96 in hex" });
 const Dots = Type.Integer({ minimum: 1, maximum: 100_000 });
 const Reading = Type.Union([Type.Integer(), Type.Record(Type.String(), Type.Unknown())], {
@@ -41,7 +43,7 @@ export const evidenceShapes = {
     {
       transport: Text,
       printer: Text,
-      spool_id: nullable(Type.Union([Text, Type.Integer()])),
+      spool_id: nullable(GivenId),
       bytes: Type.Integer({ minimum: 1 }),
       sha256: Sha256,
       accepted_at: Instant,
@@ -55,7 +57,7 @@ export const evidenceShapes = {
       before: Type.Optional(Reading),
       after: Type.Optional(Reading),
       voids: Type.Optional(Type.Integer({ minimum: 0, description: "Labels that came out void in between" })),
-      token: Type.Optional(Text),
+      token: Type.Optional(GivenId),
     },
     "Why the device knows that paper came out",
   ),

@@ -186,6 +186,13 @@ test("what was rendered may name the job's EPC in small letters", async () => {
   expect((await device.say(claimed, changed(item, { epc }))).body.state).toBe("RENDERED");
 });
 
+test("the token that a printer echoed may be a number, as a spooler's id may", async () => {
+  const { claimed, item } = await waitingFor("PRINTED_ATTESTED");
+  const refused = await device.say(claimed, changed(item, { token: 1.5 }));
+  expect(refused.body.error.details.fields[0].field).toBe("evidence.completion.token");
+  expect((await device.say(claimed, changed(item, { token: 17 }))).body).toMatchObject({ state: "PRINTED_ATTESTED" });
+});
+
 test("a void label that the counter saw is explained by saying so", async () => {
   const { claimed, item } = await waitingFor("PRINTED_ATTESTED");
   expect((await device.say(claimed, changed(item, { after: 103, voids: 2 }))).body.state).toBe("PRINTED_ATTESTED");
