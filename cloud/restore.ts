@@ -29,10 +29,11 @@ await runCommand(async (argv, { config, log, now }) => {
   }
   if (from === undefined || dataDir === undefined)
     throw new ConfigError(`--${from === undefined ? "from" : "data"} is missing (usage: ${USAGE})`, 2);
+  const { DATABASE_URL: databaseUrl } = config(file);
   const { manifest, before } = await restoreBackup({ from, dataDir, force, log, now }).catch((cause: Error) => {
     throw new Error(`${from} wasn't restored into ${dataDir}: ${cause.message}`, { cause });
   });
   const aside = before ? `; what was there lies in ${before}` : "";
-  const elsewhere = process.env["IMPRIMATUR_DATABASE_URL"] ? `\n${ELSEWHERE}` : "";
+  const elsewhere = databaseUrl === undefined ? "" : `\n${ELSEWHERE}`;
   return `${dataDir} is restored from ${from}; ${wordsOf(manifest)}${aside}\n${NOT_IN_IT}${elsewhere}`;
 });
