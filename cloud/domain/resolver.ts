@@ -47,6 +47,15 @@ const voidedProducts = prepared(
     .from(products)
     .where(and(eq(products.gtin, placeholder("gtin")), eq(products.serialNumber, placeholder("serial")), isNotNull(products.voidedAt))),
 );
+const isOfVoided = and(eq(serials.tenantId, products.tenantId), eq(serials.serial, unseen("serial")), eq(serials.productId, products.id));
+const labelsOfVoided = prepared(
+  db
+    .select({ tenantId: products.tenantId })
+    .from(products)
+    .innerJoin(serials, isOfVoided)
+    .where(and(eq(products.gtin, placeholder("gtin")), isNotNull(products.voidedAt)))
+    .limit(1),
+);
 
 type Target = NonNullable<Awaited<ReturnType<typeof ofProduct.get>>>;
 const PUBLIC: ReadonlySet<Target["state"] | null> = new Set(["published", "suspended", "archived"]); // the page says which
@@ -154,7 +163,8 @@ async function isLotBuried(gtin: string, lot: string, model?: Published): Promis
 /** Voided before it was ever published; only who publishes the GTIN may say so, unless nobody does. */
 async function isBuried(gtin: string, serial: string, owners: readonly string[]): Promise<boolean> {
   const things = (await voidedProducts.all({ gtin, serial })).filter(({ granularity }) => granularity !== "batch");
-  return isOfOwners([...things, ...(await voidedSerials.all({ gtin, serial }))], owners);
+  if (isOfOwners([...things, ...(await voidedSerials.all({ gtin, serial }))], owners)) return true;
+  return owners.length === 0 && (await labelsOfVoided.get({ gtin, serial })) !== undefined; // else the owners' labels were looked through
 }
 const isOfOwners = (graves: readonly { tenantId: string }[], owners: readonly string[]): boolean =>
   graves.some(({ tenantId }) => owners.length === 0 || owners.includes(tenantId));

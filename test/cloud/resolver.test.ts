@@ -354,6 +354,18 @@ test("labels of a lot that was voided before it was published are 410, where its
   }
 });
 
+test("labels of a product that was voided before anything of its GTIN was published are 410, until another tenant publishes it", async () => {
+  const never = await published({}, "none");
+  const { serials } = (await w.admin.post("/carriers/batch", { productId: never.id, count: 1 })).body;
+  const link = `/01/${never.gtin}/21/${serials[0]}`;
+  expect(code(await at(link))).toEqual([404, "PRODUCT_NOT_FOUND"]);
+  expect((await w.admin.post(`/products/${never.id}/void`, { reason: "recalled" })).status).toBe(200);
+  for (const headers of [{}, LINKSET]) expect(code(await at(link, headers))).toEqual([410, "SERIAL_VOIDED"]);
+  expect(code(await at(`/01/${never.gtin}/21/77`))).toEqual([404, "PRODUCT_NOT_FOUND"]);
+  await (await tenant("next")).published({ gtin: never.gtin });
+  expect(code(await at(link))).toEqual([404, "PRODUCT_NOT_FOUND"]);
+});
+
 test("items and lots have passports of their own, found before their model's; a batch's name is no serial and an item's no lot", async () => {
   const whole = await published();
   const item = await published({ gtin: whole.gtin, granularity: "item", serialNumber: "I-1" });
