@@ -30,6 +30,14 @@ test("the replay of an answer that had no secret in it shows none", async () => 
   expect([again.status, again.body]).toEqual([201, first.body]);
 });
 
+test("the same request is the same bytes: written anew in another order it is another one", async () => {
+  const key = { "idempotency-key": randomUUID() };
+  const { name, scopes } = { ...body, name: "bytes" };
+  expect((await w.admin.post("/api-keys", { name, scopes }, key)).status).toBe(201);
+  expect((await w.admin.post("/api-keys", { scopes, name }, key)).body.error.code).toBe("IDEMPOTENCY_CONFLICT");
+  expect((await w.admin.post("/api-keys", { name, scopes }, key)).headers.get("idempotency-replayed")).toBe("true");
+});
+
 test("sixteen at once run once", async () => {
   const key = { "idempotency-key": randomUUID() };
   const answers = await Promise.all(Array.from({ length: 16 }, () => w.admin.post("/api-keys", { ...body, name: "b" }, key)));
