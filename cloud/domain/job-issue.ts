@@ -118,11 +118,11 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue, ref: st
     createdAt: tx.now,
     updatedAt: tx.now,
   };
-  const [opened] = await together([
+  const [, opened] = await together([
+    products.nowPrinted(tx, by.tenantId, productId), // before the serial, as everybody does
     open.run({ ...row, seenStray: strayJob ?? "", seenStatus: printStatus ?? "" }),
     insertJob.run(row),
     jobs.record(tx, row, { actor: { kind: "issuer", id: by.actor.id }, reason }),
-    products.nowPrinted(tx, by.tenantId, productId),
   ]);
   if (opened === 0) throw overtaken(`serial ${serial}`);
   waits(tx, row);

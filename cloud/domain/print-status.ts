@@ -84,6 +84,8 @@ export async function report(tx: Tx, by: By, results: readonly Outcome[], { keyl
   const key = keyOf(results);
   const known = { scope: scopeOf(by.tenantId), key: key.toString("hex"), fingerprint: key };
   const rows = await standing(tx, by.tenantId, results);
+  // Before their jobs and serials, as who voids some of them: the first that is said of a product's labels is written into its row.
+  for (const id of new Set(rows.map(({ productId }) => productId).toSorted())) await products.nowPrinted(tx, by.tenantId, id);
   const stood = await holdJobs(tx, by.tenantId, rows, results);
   const [first] = rows;
   if (first) await hold(tx, by.tenantId, first.serial); // who says the same at the same time waits here, and finds it said
@@ -100,14 +102,14 @@ export async function report(tx: Tx, by: By, results: readonly Outcome[], { keyl
 type Given = { batch: Buffer; stood: Before; origin: string };
 async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, stood, origin }: Given): Promise<PrintStatusTaken> {
   const last = lastWords(results);
-  const productOf = new Map<string, string>();
+  const known = new Set<string>();
   const inOrder = inTurn(last.keys()).flatMap((serial) => last.get(serial) ?? []);
   const all = await together(
     inOrder.map(async (outcome) => ({ ...outcome, taken: await take.get({ tenantId: by.tenantId, ...outcome, now: tx.now, batch }) })),
   );
   for (const { serial, status, taken } of all) {
     if (!taken) continue;
-    productOf.set(serial, taken.productId);
+    known.add(serial);
     if (status !== "printed") continue;
     // Voiding told of the labels that there were by then; of this one nobody has.
     if (taken.voidedAt !== null && !stood.printed.has(serial))
@@ -117,8 +119,7 @@ async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, sto
     if (!job) throw overtaken(`the serial ${serial}`);
     await warnOfOther(tx, job);
   }
-  for (const productId of new Set([...productOf.values()].toSorted())) await products.nowPrinted(tx, by.tenantId, productId);
-  const { updated = [], unknown = [] } = Object.groupBy(last.values(), ({ serial }) => (productOf.has(serial) ? "updated" : "unknown"));
+  const { updated = [], unknown = [] } = Object.groupBy(last.values(), ({ serial }) => (known.has(serial) ? "updated" : "unknown"));
   const printed = updated.filter(({ status }) => status === "printed");
   const failed = updated.filter(({ status }) => status === "failed");
   const reportedAt = instant(tx.now);

@@ -189,6 +189,23 @@ test("serials that are voided one by one while what printed them says so are eac
   expect(new Set((await Promise.all([voidEach(), say(), say()])).flat())).toEqual(new Set([200]));
 });
 
+test("the first that is said of a product's labels, and their first jobs, are taken while some of them are voided", async () => {
+  const maker = productMaker(admin);
+  for (const round of ROUNDS) {
+    const own = { gtin: gtin() };
+    const { id, passportId } = await maker(own, "published");
+    await admin.post(`/passports/${passportId}/validations`);
+    const { serials } = (await admin.post("/carriers/batch", { productId: id, count: 40 })).body as { serials: string[] };
+    const results = serials.map((serial) => ({ serial, status: "printed" }));
+    const items = serials.map((serial) => ({ ...own, serial }));
+    const voids = serials.slice(round, round + 3).map((serial) => admin.post(`/products/${id}/void`, { reason: "torn", serial }));
+    const said = round < 3 ? [] : [admin.post("/carriers/print-status", { results })];
+    const issued = round % 3 === 0 ? [] : [admin.post("/aidc/jobs/batch", { items })];
+    const answers = await Promise.all([...voids, ...said, ...issued]);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  }
+});
+
 test("what stations say by a broker that two nodes hear, in other orders, is written", async () => {
   const own = await printShop(w, { gtin: gtin() });
   const devices = await Promise.all(Array.from({ length: 20 }, (_, n) => own.newDevice(`line ${n}`)));
