@@ -190,19 +190,21 @@ export async function edit(tx: Tx, by: By, id: string, sent: Content, signing: S
   const row = await mayEdit(tx, by.tenantId, id);
   const content = identified(sent, await products.find(tx, by.tenantId, row.productId), signing.origin());
   const version = row.draftVersion as number;
+  const edited = await change(tx, row, {}); // before its credential, as who voids its product
   await revokeDraft(tx, row); // what it said is no longer what anybody stands for
   const said = await signed(tx, row, version, content, signing);
   await tx.db.update(passportVersions).set(said).where(isVersion(id, version));
-  return toWire(await change(tx, row, {}));
+  return toWire(edited);
 }
 
 export async function remove(tx: Tx, by: By, id: string): Promise<Row> {
   const row = await find(tx, by.tenantId, id);
   guard(row, "delete");
+  const product = await products.hold(tx, by.tenantId, row.productId); // before its passport, as everybody does
   await revokeDraft(tx, await change(tx, row, {})); // whoever publishes it meanwhile was faster, or finds it gone
   await tx.db.delete(passportVersions).where(eq(passportVersions.passportId, id));
   await tx.db.delete(passports).where(and(eq(passports.tenantId, by.tenantId), eq(passports.id, id)));
-  await products.count(tx, await products.find(tx, by.tenantId, row.productId), "passports", -1);
+  await products.count(tx, product, "passports", -1);
   return row;
 }
 
@@ -229,7 +231,7 @@ async function isBuried(tx: Tx, { tenantId, gtin, granularity, serialNumber }: p
 
 /** The draft becomes what the public sees, or what was suspended is seen again; the product tells of it. */
 export async function publish(tx: Tx, by: By, productId: string): Promise<Passport> {
-  const product = await products.find(tx, by.tenantId, productId);
+  const product = await products.hold(tx, by.tenantId, productId);
   const row = await ofProduct(tx, by.tenantId, productId);
   if (!row || row.state === "generating" || product.voidedAt !== null)
     throw new Refusal(

@@ -66,11 +66,11 @@ export async function revokeOne(tx: Tx, tenantId: string, id: string): Promise<C
   const found = await find(tx, tenantId, id);
   const { revokedAt } = found.issued;
   if (revokedAt !== null) throw new Refusal("ALREADY_REVOKED", `it was revoked at ${instant(revokedAt)}`);
-  if ((await revoke(tx, tenantId, [found.issued.id])) === 0) throw overtaken(`credential ${found.issued.id}`); // a passport's id may mean another by now
   await tx.db
     .update(passports)
     .set({ revision: sql`${passports.revision} + 1` }) // what was thought of it before, its compliance above all, isn't so any more
     .where(and(eq(passports.tenantId, tenantId), eq(passports.id, found.issued.passportId)));
+  if ((await revoke(tx, tenantId, [found.issued.id])) === 0) throw overtaken(`credential ${found.issued.id}`); // a passport's id may mean another by now
   return { ...toWire(found), revokedAt: instant(tx.now) };
 }
 

@@ -206,6 +206,23 @@ test("the first that is said of a product's labels, and their first jobs, are ta
   }
 });
 
+test("passports that are published, edited, revoked, or deleted and asked for again, while their products are voided, end as one or the other", async () => {
+  const maker = productMaker(admin);
+  for (const round of ROUNDS) {
+    const { id, passportId } = await maker({ gtin: gtin() }, "draft");
+    const publish = () => admin.post(`/products/${id}/publish-dpp`, undefined, { "idempotency-key": randomUUID() });
+    const others = [
+      () => admin.post(`/products/${id}/void`, { reason: "recalled" }),
+      ...(round < 3
+        ? [() => admin.send("DELETE", `/passports/${passportId}`), () => admin.post("/dpps", { productId: id })]
+        : [() => admin.patch(`/passports/${passportId}`, { content: {} }), () => admin.post(`/credentials/${passportId}/revoke`)]),
+    ];
+    const asked = round % 2 ? [publish, ...others] : [...others.toReversed(), publish];
+    const answers = await Promise.all(asked.map((ask) => ask()));
+    expect(answers.filter(({ status }) => status >= 500)).toEqual([]);
+  }
+});
+
 test("what stations say by a broker that two nodes hear, in other orders, is written", async () => {
   const own = await printShop(w, { gtin: gtin() });
   const devices = await Promise.all(Array.from({ length: 20 }, (_, n) => own.newDevice(`line ${n}`)));
