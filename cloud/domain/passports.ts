@@ -154,10 +154,11 @@ async function signed(tx: Tx, passport: Row, version: number, content: Content, 
 /** The next version, as the draft. */
 export async function addVersion(tx: Tx, row: Row, content: Content, signing: Signing): Promise<Row> {
   const version = row.lastVersion + 1;
+  const state = row.state === "generating" ? "draft" : row.state;
+  const changed = await change(tx, row, { state, draftVersion: version, lastVersion: version, leaseUntil: 0 });
   const said = await signed(tx, row, version, content, signing);
   await tx.db.insert(passportVersions).values({ passportId: row.id, version, ...said, createdAt: tx.now, publishedAt: null });
-  const state = row.state === "generating" ? "draft" : row.state;
-  return change(tx, row, { state, draftVersion: version, lastVersion: version, leaseUntil: 0 });
+  return changed;
 }
 
 export const rejected = ({ state }: Row, command: PassportCommand, message: string): Refusal =>
@@ -190,7 +191,7 @@ export async function edit(tx: Tx, by: By, id: string, sent: Content, signing: S
   const row = await mayEdit(tx, by.tenantId, id);
   const content = identified(sent, await products.find(tx, by.tenantId, row.productId), signing.origin());
   const version = row.draftVersion as number;
-  const edited = await change(tx, row, {}); // before its credential, as who voids its product
+  const edited = await change(tx, row, {}); // before its versions and credentials, as everybody does
   await revokeDraft(tx, row); // what it said is no longer what anybody stands for
   const said = await signed(tx, row, version, content, signing);
   await tx.db.update(passportVersions).set(said).where(isVersion(id, version));
@@ -242,9 +243,9 @@ export async function publish(tx: Tx, by: By, productId: string): Promise<Passpo
   if (await isBuried(tx, product)) throw new Refusal("PASSPORT_NOT_PUBLISHABLE", `the serial ${product.serialNumber} was voided`);
   await claim(tx, product);
   const version = (row.draftVersion ?? row.publishedVersion) as number;
+  const published = await change(tx, row, { state: "published", publishedVersion: version, draftVersion: null });
   const isUnpublished = and(isVersion(row.id, version), isNull(passportVersions.publishedAt));
   await tx.db.update(passportVersions).set({ publishedAt: tx.now }).where(isUnpublished);
-  const published = await change(tx, row, { state: "published", publishedVersion: version, draftVersion: null });
   await products.tellPublished(tx, by, product, { passportId: row.id, passportVersion: version });
   return toWire(published);
 }

@@ -215,7 +215,12 @@ test("passports that are published, edited, revoked, or deleted and asked for ag
       () => admin.post(`/products/${id}/void`, { reason: "recalled" }),
       ...(round < 3
         ? [() => admin.send("DELETE", `/passports/${passportId}`), () => admin.post("/dpps", { productId: id })]
-        : [() => admin.patch(`/passports/${passportId}`, { content: {} }), () => admin.post(`/credentials/${passportId}/revoke`)]),
+        : [
+            () => admin.patch(`/passports/${passportId}`, { content: {} }),
+            () => admin.post(`/passports/${passportId}/revise`),
+            () => admin.post(`/passports/${passportId}/validations`),
+            () => admin.post(`/credentials/${passportId}/revoke`),
+          ]),
     ];
     const asked = round % 2 ? [publish, ...others] : [...others.toReversed(), publish];
     const answers = await Promise.all(asked.map((ask) => ask()));
