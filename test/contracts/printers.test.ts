@@ -184,7 +184,7 @@ describe.concurrent.for(simulations)("$name", (simulation) => {
     const pair = await pairOf(t, simulation);
     const encoded = await pair.printer.encode(smallLabel(1), epcOf(pair.profile));
     pair.machine.fault("power-off");
-    await expect.poll(async () => (await pair.printer.submit(encoded)).bytesAccepted).toBe(0);
+    await t.expect.poll(async () => (await pair.printer.submit(encoded)).bytesAccepted).toBe(0);
     pair.machine.clear();
     const again = { ...pair, printer: await opened(t, simulation, pair.machine.url, pair.profile) };
     expect((await printed(again, smallLabel(1))).completion.outcome).toBe(grade === null ? "unknown" : "confirmed");
