@@ -42,15 +42,11 @@ function shapeFault(items: readonly object[]): string | undefined {
   return undefined;
 }
 
-/** The label is the one that its picture was drawn for, and its tag's number the one that was drawn beside it. */
+/** The label is the one that its picture was drawn for. Its tag is told below: a manifest may name an EPC also where the job asked for no tag. */
 function wordFaults(items: readonly BundleItem[]): string[] {
-  const { render_manifest: manifest, scan_result: scan } = saidIn(items);
+  const { render_manifest: manifest } = saidIn(items);
   const [link, epc] = [manifest?.payload, manifest?.epc].map((text) => (typeof text === "string" ? text : undefined));
-  const label = {
-    digitalLink: link ?? "",
-    sgtin96Epc: epc?.toUpperCase() ?? null,
-    needsTag: epc !== undefined && scan?.rfid !== undefined,
-  };
+  const label = { digitalLink: link ?? "", sgtin96Epc: epc?.toUpperCase() ?? null, needsTag: false };
   const refused = items.flatMap((item) => refusalOf(label, item) ?? []);
   return refused.length > 0 || epc === undefined ? refused : [epcFault(epc, label.digitalLink) ?? []].flat();
 }
@@ -86,7 +82,7 @@ function proofOf(items: readonly BundleItem[]): string {
   return `${word}; its symbol was read as the label's, by ${scan?.source}${tag}`;
 }
 
-/** Rolls may have tags that nobody asked for; whether the job asked for one isn't part of what was sealed, but in a manifest that names an EPC. */
+/** Rolls may have tags that nobody asked for; whether the job asked for one isn't part of what was sealed. */
 function strangeTag(items: readonly BundleItem[]): string | undefined {
   const { render_manifest: manifest, scan_result: scan } = saidIn(items);
   const read = scan?.rfid?.epc;
