@@ -50,7 +50,10 @@ function errorsWith(ajv: Ajv, schema: object): Errors {
   let valid: ValidateFunction | undefined;
   return (value) => {
     valid ??= ajv.compile(schema);
-    return valid(value) ? [] : (valid.errors ?? []);
+    if (valid(value)) return [];
+    const { errors } = valid;
+    valid.errors = null; // they hold what was sent, which would stay as long as nobody else is judged here
+    return errors ?? [];
   };
 }
 /** All that is wrong by the schema; of a very large value the first thing, since a million items can be a million faults. */

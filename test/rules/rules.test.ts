@@ -1,10 +1,14 @@
 // The tables and what reads them: scopes, secrets, settings, the README.
 import { readFileSync } from "node:fs";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { grantable, holds } from "#shared/scopes.ts";
+import { closed } from "#shared/wire/common.ts";
 import { configFrom } from "../../cloud/config.ts";
 import { looksWhole, mintSecret } from "../../cloud/domain/secrets.ts";
 import { placed, setForm } from "../../cloud/store/postgres-sets.ts";
+import { judgeOf } from "../../cloud/validate.ts";
 import { written } from "../house/readme.ts";
 
 test.each([
@@ -131,4 +135,18 @@ test.each([
 test("the README's tables say what the code says", () => {
   const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
   expect(written(readme)).toBe(readme);
+});
+
+test("of what was refused nothing is kept: not its megabytes, and not the secret in it", async () => {
+  setFlagsFromString("--expose-gc");
+  const judge = judgeOf(closed({}));
+  const refused = () => {
+    const sent = { secret: "imp_" };
+    expect(judge(sent)).toHaveLength(1);
+    return new WeakRef(sent);
+  };
+  const left = refused();
+  await new Promise(setImmediate); // until then a WeakRef's own look holds it
+  runInNewContext("gc")();
+  expect(left.deref()).toBeUndefined();
 });
