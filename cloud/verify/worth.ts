@@ -95,7 +95,7 @@ function tagLines(items: readonly BundleItem[]): Line[] {
 }
 
 function pictureLines(items: readonly BundleItem[]): Line[] {
-  const pictures = picturesIn(items).map((hash) => hash.slice(0, 64));
+  const pictures = picturesIn(items);
   return pictures.length === 0
     ? []
     : [noted(`its pictures weren't looked at: GET /aidc/evidence/{sha256} has them, and their SHA-256 has to be ${pictures.join(", ")}`)];

@@ -77,7 +77,7 @@ test("the label's own picture is looked at as well as the camera's, each once; a
   const [preview_sha256, image_sha256] = [drawn, seen].map((picture) => hash("sha256", picture));
   const items = [
     { status: "RENDERED" as const, evidence: { render_manifest: { preview_sha256, sha256: "dots" } } },
-    { status: "SPOOL_SUBMITTED" as const },
+    { status: "SPOOL_SUBMITTED" as const, evidence: { spool_receipt: { preview_sha256: "../jobs", image_sha256: "A".repeat(64) } } },
     { status: "SCAN_VERIFIED" as const, evidence: { scan_result: { image_sha256 } } },
   ];
   const pictures = async (kept: Record<string, Uint8Array<ArrayBuffer>>) => {
