@@ -3,6 +3,7 @@
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { restoreBackup, settleDatabase } from "./backup/restore.ts";
+import type { Config } from "./config.ts";
 
 const USAGE = "imprimatur restore --from FILE --data DIR [--force] | imprimatur restore --set-back [--config FILE], with all nodes ended";
 const OPTIONS = {
@@ -15,6 +16,14 @@ const OPTIONS = {
 const NOT_IN_IT =
   "What was answered after that isn't in it. Before any serial is printed next, a label of it is looked for: it may have come out since.";
 const ELSEWHERE = "IMPRIMATUR_DATABASE_URL is set here: a cloud that is started with it works on that database, and not in this folder.";
+/** A restore needs no settings, and what is wrong with one is said when a cloud is started with it. */
+function isElsewhere(settings: () => Config): boolean {
+  try {
+    return settings().DATABASE_URL !== undefined;
+  } catch {
+    return false;
+  }
+}
 
 await runCommand(async (argv, { config, log, now }) => {
   const { from, data: dataDir, force = false, "set-back": isSetBack, config: file } = argumentsOf(USAGE, OPTIONS, argv);
@@ -29,11 +38,10 @@ await runCommand(async (argv, { config, log, now }) => {
   }
   if (from === undefined || dataDir === undefined)
     throw new ConfigError(`--${from === undefined ? "from" : "data"} is missing (usage: ${USAGE})`, 2);
-  const { DATABASE_URL: databaseUrl } = config(file);
   const { manifest, before } = await restoreBackup({ from, dataDir, force, log, now }).catch((cause: Error) => {
     throw new Error(`${from} wasn't restored into ${dataDir}: ${cause.message}`, { cause });
   });
   const aside = before ? `; what was there lies in ${before}` : "";
-  const elsewhere = databaseUrl === undefined ? "" : `\n${ELSEWHERE}`;
+  const elsewhere = isElsewhere(() => config(file)) ? `\n${ELSEWHERE}` : "";
   return `${dataDir} is restored from ${from}; ${wordsOf(manifest)}${aside}\n${NOT_IN_IT}${elsewhere}`;
 });
