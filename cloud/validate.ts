@@ -164,15 +164,21 @@ export const fitting = (schema: TSchema): ValidateFunction => strict.compile(sch
 function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
   if (all.length === 0) return [];
   const errors = all.slice(0, 10 * limits.FAULTS_MAX_ITEMS);
-  const faults = errors
+  const named = errors
     .filter(({ keyword }) => keyword !== "anyOf" || errors.length === 1)
-    .map((error): FieldFault => {
-      const at = error.instancePath.slice(1).replaceAll("/", ".").replaceAll("~1", "/").replaceAll("~0", "~");
-      const child = (error.params["missingProperty"] ?? error.params["additionalProperty"]) as string | undefined;
-      const field = shown([at, child === "" ? '""' : child].filter(Boolean).join(".")) || "body"; // a name may be empty, too
-      return { field, rule: error.keyword, message: bodyless ? saying("no_fields_here") : sentence(error) };
-    });
-  return oneEach(faults);
+    .map((error) => ({ error, field: fieldOf(error) }));
+  // Words are found for what is told alone: a batch is eight megabytes of fields that nobody knows.
+  return oneEach(named).map(({ error, field }) => ({
+    field,
+    rule: error.keyword,
+    message: bodyless ? saying("no_fields_here") : sentence(error),
+  }));
+}
+
+function fieldOf({ instancePath, params }: ErrorObject): string {
+  const at = instancePath.slice(1).replaceAll("/", ".").replaceAll("~1", "/").replaceAll("~0", "~");
+  const child = (params["missingProperty"] ?? params["additionalProperty"]) as string | undefined;
+  return shown([at, child === "" ? '""' : child].filter(Boolean).join(".")) || "body"; // a name may be empty, too
 }
 
 /** A name is its sender's, who may give it the length of the whole body and a hundred faults. */
@@ -180,9 +186,9 @@ const shown = (name: string): string =>
   (name.length <= limits.FAULT_FIELD_MAX_LENGTH ? name : `${name.slice(0, limits.FAULT_FIELD_MAX_LENGTH)}…`).toWellFormed();
 
 /** The first sentence about each field is enough. */
-function oneEach(faults: FieldFault[]): FieldFault[] {
+function oneEach<Fault extends { field: string }>(faults: Fault[]): Fault[] {
   if (faults.length < 2) return faults;
-  const firsts = new Map<string, FieldFault>();
+  const firsts = new Map<string, Fault>();
   for (const fault of faults) {
     if (firsts.size >= limits.FAULTS_MAX_ITEMS) break;
     if (!firsts.has(fault.field)) firsts.set(fault.field, fault);

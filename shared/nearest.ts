@@ -1,15 +1,17 @@
 // Which of the known words was meant: a typo is answered with the right word, not with a list.
 
 /** The fewest letters to change, add or leave out decide; undefined only where nothing is known. */
-export const nearest = (word: string, known: readonly string[]): string | undefined =>
-  known.map((name) => ({ name, far: distance(name, word) })).toSorted((a, b) => a.far - b.far)[0]?.name;
+export const nearest = (word: string, known: readonly string[]): string | undefined => nearestOf(word, known)?.name;
+
+const nearestOf = (word: string, known: readonly string[]) =>
+  known.map((name) => ({ name, far: distance(name, word) })).toSorted((a, b) => a.far - b.far)[0];
 
 /** One that differs by no more than a third of its letters: where any text may stand, a far one would be a guess. */
 export function near(word: string, known: readonly string[]): string | undefined {
   const isNear = (name: string, far: number) => far * 3 <= name.length;
   const ofItsLength = known.filter((name) => isNear(name, Math.abs(name.length - word.length))); // a sender's word may have any
-  const found = nearest(word, ofItsLength);
-  return found !== undefined && isNear(found, distance(found, word)) ? found : undefined;
+  const found = nearestOf(word, ofItsLength);
+  return found && isNear(found.name, found.far) ? found.name : undefined;
 }
 
 function distance(a: string, b: string): number {
