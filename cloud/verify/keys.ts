@@ -21,24 +21,28 @@ const jwkOf = (method: unknown) => {
   return { ...publicKeyJwk, kid: id };
 };
 
+/** Undefined where the document doesn't say; JSON-LD writes a list of one without its brackets. */
+const assertingIn = ({ assertionMethod }: File): unknown[] | undefined =>
+  assertionMethod === undefined ? undefined : [assertionMethod].flat();
+
 /** DID Core 5.3: what asserts something is signed with a method that is named there, or stands there itself; a name may be short of its DID. */
-function assertingIn({ id, assertionMethod }: File): ((method: unknown) => boolean) | undefined {
-  if (!Array.isArray(assertionMethod)) return undefined;
+function isNamedBy({ id }: File, asserting: readonly unknown[]): (method: unknown) => boolean {
   const whole = (name: unknown) => (typeof name === "string" && name.startsWith("#") ? `${String(id)}${name}` : name);
-  const named = new Set(assertionMethod.map((one: unknown) => whole(typeof one === "string" ? one : (one as Method | null)?.id)));
+  const named = new Set(asserting.map((one) => whole(typeof one === "string" ? one : (one as Method | null)?.id)));
   return (method) => named.has(whole((method as Method | null)?.id));
 }
 
 export function ringFrom(file: unknown): Ring {
-  const { id, verificationMethod, assertionMethod, keys, kty } = (file ?? {}) as File;
+  const { id, verificationMethod, keys, kty } = (file ?? {}) as File;
   const did = typeof id === "string" && verificationMethod ? id : undefined;
   const isDid = Array.isArray(verificationMethod);
-  const embedded = isDid && Array.isArray(assertionMethod) ? assertionMethod.filter((one) => typeof one === "object") : [];
+  const asserting = isDid ? assertingIn(file as File) : undefined;
+  const embedded = (asserting ?? []).filter((one) => typeof one === "object");
   const methods = isDid ? [...verificationMethod, ...embedded] : (keys ?? (kty ? [file] : []));
   if (!Array.isArray(methods) || methods.length === 0)
     throw new Error("the keys are neither a DID document nor a key set (JWKS) nor a key (JWK)");
   const jwks: unknown[] = isDid ? methods.map(jwkOf) : methods;
-  const asserts = isDid ? assertingIn(file as File) : undefined;
+  const asserts = asserting && isNamedBy(file as File, asserting);
   const isOurs = (method: unknown, i: number) => isEd25519(jwks[i]) && (asserts?.(method) ?? true);
   if (!jwks.some(isEd25519)) jwks.map(keyFrom); // says why not; an issuer may have others beside them, to be written to for instance
   const ring = jwks.filter((_, i) => isOurs(methods[i], i)).map(keyFrom);

@@ -396,12 +396,15 @@ test("a key that its owner doesn't sign with, or not any more, stands in the doc
     { ...did, assertionMethod: [method.id.replace(did.id, "")] },
     { ...did, verificationMethod: [short] },
     { ...did, verificationMethod: [], assertionMethod: [method] },
+    { ...did, verificationMethod: [], assertionMethod: method },
+    { ...did, assertionMethod: method.id },
     { ...did, assertionMethod: [...did.assertionMethod, null, 5] },
   ])
     expect((await verify(bundle, "--keys", saved(document))).code).toBe(0);
   for (const document of [
     { ...did, assertionMethod: [] },
     { ...did, assertionMethod: [`${did.id}#newer`] },
+    { ...did, assertionMethod: `${did.id}#newer` },
     { ...did, assertionMethod: [method.id.replace(did.id, "did:web:other.example")] },
   ]) {
     const { code, said } = await verify(bundle, "--keys", saved(document));
