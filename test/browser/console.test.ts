@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openBrowser } from "../../fixtures/browser.ts";
+import { closeContext, openBrowser } from "../../fixtures/browser.ts";
 import { busyFloor, manyStations, STATIONS } from "../../fixtures/busy-floor.ts";
 import { type Claim, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
@@ -56,7 +56,7 @@ describe.skipIf(!executable)("the console", async () => {
     try {
       await look(seen);
     } finally {
-      await context.close();
+      await closeContext(context);
     }
   }
   const goTo = async (page: Page, path: string) => {
@@ -171,7 +171,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.reload();
     await page.waitForSelector("input[name=key]");
     expect(await context.cookies()).toEqual([]);
-    await context.close();
+    await closeContext(context);
   });
 
   test("a revoked key ends the page's session before anybody touches it", async () => {
@@ -318,7 +318,7 @@ describe.skipIf(!executable)("the console", async () => {
     });
     await expect.poll(() => page.locator("main p.quiet[role=status]").innerText()).toMatch(/\b0 online\b.*\b4 degraded\b/);
     expect(await page.getByText("Press 2104").count()).toBe(0);
-    await context.close();
+    await closeContext(context);
   });
 
   const PROOF = ".proof .verdict";
@@ -544,7 +544,7 @@ describe.skipIf(!executable)("the console", async () => {
     await pressed(".chain button", ".chain .verdict");
     await goTo(page, `/jobs/${floor.sealed}`);
     await pressed(".proof button", PROOF);
-    await context.close();
+    await closeContext(context);
   });
 
   test("who doesn't see the page change is told where it has come to; who chooses a language stays where he chooses", async () => {
@@ -563,7 +563,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.selectOption("select", "en");
     await page.click("text=Sign out");
     await expect.poll(at).toEqual(["Sign in · Imprimatur", "Sign in"]);
-    await context.close();
+    await closeContext(context);
   });
 
   test("all it says is there in every language, and the choice is kept", async () => {
@@ -635,7 +635,7 @@ describe.skipIf(!executable)("the console", async () => {
     const line = await startProxy(() => ({ port: Number(new URL(w.url).port) }));
     t.onTestFinished(line.end);
     const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
-    t.onTestFinished(() => context.close());
+    t.onTestFinished(() => closeContext(context));
     await page.clock.install();
     await page.goto(`http://127.0.0.1:${line.port}/console`);
     await page.fill("input[name=key]", lead.secret);
@@ -688,7 +688,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.fill("input[name=key]", lead.secret);
     await page.click("button[type=submit]");
     await expect.poll(() => page.getByRole("alert").innerText()).toContain("The cloud couldn't be reached.");
-    await context.close();
+    await closeContext(context);
   });
 
   test.each(LANGUAGES)("why something wasn't done is said in the page's own language: %s", async (locale) => {
@@ -700,7 +700,7 @@ describe.skipIf(!executable)("the console", async () => {
     await said.waitFor();
     expect(await said.locator("[lang]").count()).toBe(0); // none of the cloud's own words
     expect(/wrong, revoked/.test(await said.innerText())).toBe(locale === "en");
-    await context.close();
+    await closeContext(context);
     const { id, end } = await refused();
     await signedIn(lead.secret, { locale }, async ({ page }) => {
       await goTo(page, `/webhooks/${id}`);
@@ -729,7 +729,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.locator("form .notice").waitFor();
     expect(await page.getByText("You were signed out").count()).toBe(0);
     expect(await page.locator("[role=alert] .notice").innerText()).toContain("doesn't keep the session");
-    await context.close();
+    await closeContext(context);
   });
 
   test("who was wrong too often is told so, and how long to wait, in the page's own language", async () => {
@@ -752,7 +752,7 @@ describe.skipIf(!executable)("the console", async () => {
       expect([locale, /wrong secrets/.test(await said.innerText())]).toEqual([locale, locale === "en"]);
       const [seconds] = /\d+/.exec(await said.innerText()) ?? [];
       expect([locale, Number(seconds) > 60]).toEqual([locale, true]); // a minute would be too short
-      await context.close();
+      await closeContext(context);
     }
   });
 
@@ -958,7 +958,7 @@ describe.skipIf(!executable)("the console", async () => {
     } // oxfmt-ignore
     await expect.poll(() => page.locator(".tenant").innerText()).toBe("the works next door");
     expect(await page.locator("nav.views").count()).toBe(1);
-    await context.close();
+    await closeContext(context);
   });
 
   test("a search for a serial that the cloud didn't answer doesn't say that there is none", async () => {
@@ -1009,7 +1009,7 @@ describe.skipIf(!executable)("the console", async () => {
     await page.click("button[type=submit]");
     await page.waitForSelector("main table time");
     await expect.poll(() => page.locator("main table time").innerText()).not.toMatch(/day/);
-    await context.close();
+    await closeContext(context);
   });
 
   test("two days less an hour ago isn't called yesterday", async () => {
@@ -1110,7 +1110,7 @@ describe.skipIf(!executable)("the console", async () => {
       await page.waitForTimeout(100);
     }
     await expect.poll(() => page.locator("main tbody tr").count()).toBe(80);
-    await context.close();
+    await closeContext(context);
   });
 
   test("what was asked and never answered is asked again", async () => {

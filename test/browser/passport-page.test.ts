@@ -1,7 +1,7 @@
 // The public page in a real browser, as somebody who has just scanned a label sees it: on a phone, in their language, by day and by night.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Browser, BrowserContextOptions } from "playwright-core";
-import { openBrowser } from "../../fixtures/browser.ts";
+import { closeContext, openBrowser } from "../../fixtures/browser.ts";
 import { stationOf } from "../../fixtures/print-shop.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
 import { world } from "../world.ts";
@@ -86,7 +86,7 @@ describe.skipIf(!executable)("in a browser", async () => {
     try {
       await look(seen);
     } finally {
-      await context.close();
+      await closeContext(context);
     }
   }
 

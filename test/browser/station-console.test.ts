@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
-import { openBrowser } from "../../fixtures/browser.ts";
+import { closeContext, openBrowser } from "../../fixtures/browser.ts";
 import { OPERATOR } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProxy } from "../../fixtures/tcp-proxy.ts";
@@ -74,7 +74,7 @@ describe.skipIf(!executable)("the console", async () => {
     t.onTestFinished(async () => {
       expect(requests.filter((asked) => !asked.startsWith(url) && !asked.startsWith("data:"))).toEqual([]);
       expect(complaints.filter((text) => !/Failed to load resource/.test(text))).toEqual([]); // a refusal of the station's is an answer
-      await context.close();
+      await closeContext(context);
     });
     await page.goto(`${url}/${hash}`);
     await page.locator(".side, .labels, .upkeep").waitFor();
@@ -485,7 +485,7 @@ describe.skipIf(!executable)("the console", async () => {
     const line = await startProxy(() => ({ port: Number(new URL(station.url).port) }));
     t.onTestFinished(line.end);
     const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
-    t.onTestFinished(() => context.close());
+    t.onTestFinished(() => closeContext(context));
     await page.clock.install();
     await page.goto(`http://127.0.0.1:${line.port}/`);
     await page.locator(".side").waitFor();
@@ -815,7 +815,7 @@ describe.skipIf(!executable)("the console", async () => {
             if (under !== null) hidden.push(under);
           }
         expect([viewport.width, view, hidden]).toEqual([viewport.width, view, []]);
-        await context.close();
+        await closeContext(context);
       }
   });
 
@@ -838,7 +838,7 @@ describe.skipIf(!executable)("the console", async () => {
     const port = await listening(elsewhere);
     t.onTestFinished(() => void elsewhere.close());
     const context = await browser.newContext();
-    t.onTestFinished(() => context.close());
+    t.onTestFinished(() => closeContext(context));
     const page = await context.newPage();
     await page.goto(`http://127.0.0.1:${port}/`);
     const tried = await page.evaluate<string[]>(`Promise.all([
@@ -1166,7 +1166,7 @@ describe.skipIf(!executable)("the console", async () => {
         expect([name, locale, await unseen(page)]).toEqual([name, locale, []]);
         expect([name, locale, await overflow(page), await cutTexts(page)]).toEqual([name, locale, 0, []]);
         expect([name, locale, await smallTargets(page, "button, a, select", TOUCH_PX)]).toEqual([name, locale, []]);
-        await context.close();
+        await closeContext(context);
       }
     };
     await look("attest");
