@@ -189,7 +189,7 @@ describe.concurrent("the cloud is away", () => {
 
   test("nor where it took none of them, then was away, and is back", async (t) => {
     const own = await world({}, t.onTestFinished);
-    const { shop, net, station, jobs } = await eightSealedAway(t, own, { pauses: { firstMs: 100, mostMs: 120_000 } });
+    const { shop, net, station, jobs } = await eightSealedAway(t, own, { pauses: { firstMs: 100, mostMs: 2_000 } });
     const claims = () => net.passed.filter(({ path }) => path.endsWith("/claim/batch")).length;
     const before = claims();
     net.rule(({ path }) => (/\/results?$/.test(path) ? { status: 503, code: "OVERLOADED" } : "pass"));
