@@ -3,6 +3,7 @@ import ky, { type KyInstance } from "ky";
 import { Ajv, type ValidateFunction } from "ajv";
 import { type TSchema, Type } from "typebox";
 import { API } from "#shared/api.ts";
+import { bodyWithin } from "#shared/bounded-body.ts";
 import { reasonOf } from "#shared/fault.ts";
 import { ErrorReply, listOf, type Static } from "#shared/wire/common.ts";
 import { limits } from "#shared/limits.ts";
@@ -21,7 +22,6 @@ import {
   type OrphanReport,
   ResultOutcomes,
 } from "#shared/wire/jobs.ts";
-import { textFromCloud } from "./bounded-body.ts";
 import { callHeaders } from "./click.ts";
 import type { ReportBody } from "./buffer-reports.ts";
 
@@ -39,6 +39,7 @@ export type Said<T> = { ok: true; value: T } | NoAnswer;
 export type CloudClient = ReturnType<typeof cloudClient>;
 
 const ANSWER_MAX_MS = 10_000;
+const ANSWER_MAX_BYTES = 16_777_216; // several times what the longest takes, of 500 results or 200 claims
 const WAIT_MAX_MS = 300_000; // whatever a proxy says: reports wait no longer once the cloud is back, and a timer counts to 24 days only
 const Jwks = Type.Object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
 /** A header can't carry spaces or other signs, as the key of the documented example has. */
@@ -117,7 +118,8 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       },
     });
     heard?.date(Date.parse(response.headers.get("date") ?? ""), askedAt);
-    return { response, text: await textFromCloud(response) };
+    const tooLarge = () => new Error(`it answers more than ${ANSWER_MAX_BYTES} bytes`);
+    return { response, text: String(await bodyWithin(response, ANSWER_MAX_BYTES, tooLarge)) };
   }
 
   async function call<T extends TSchema>(

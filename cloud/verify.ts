@@ -1,4 +1,4 @@
-// imprimatur verify FILE: what holds of a passport, a proof or a print's evidence, in words, with nothing but the file and what you trust.
+// imprimatur verify FILE: what holds of a passport, a proof or a print's evidence, in words, with nothing but the file and what you trust; of a log's address, what holds of all of it.
 import { isUtf8 } from "node:buffer";
 import { limits } from "#shared/limits.ts";
 import { bytesIn } from "./files.ts";
@@ -8,7 +8,8 @@ import { ringFrom } from "./verify/keys.ts";
 import type { Line } from "./verify/said.ts";
 import { argumentsOf } from "#shared/arguments.ts";
 
-const USAGE = "imprimatur verify FILE [--keys DID-OR-JWKS-FILE] [--proof FILE] [--status FILE] [--checkpoint FILE [--consistency FILE]]";
+const USAGE =
+  "imprimatur verify FILE-OR-LOG-URL [--keys DID-OR-JWKS-FILE] [--proof FILE] [--status FILE] [--checkpoint FILE [--consistency FILE]]";
 const OPTIONS = {
   keys: { type: "string" },
   proof: { type: "string" },
@@ -16,6 +17,7 @@ const OPTIONS = {
   checkpoint: { type: "string" },
   consistency: { type: "string" },
 } as const;
+const OF_A_FILE = ["proof", "status", "consistency"] as const;
 const [HOLDS, FAILS, UNUSABLE] = [0, 1, 2] as const;
 
 function textIn(file: string): string {
@@ -40,10 +42,19 @@ async function judge(argv: string[]): Promise<{ lines: Line[]; file: string }> {
   if (values.consistency !== undefined && values.checkpoint === undefined)
     throw new Error(`--consistency goes with --checkpoint, the head that you know (usage: ${USAGE})`);
   const json = (name: string | undefined): unknown => (name === undefined ? undefined : jsonIn(name));
-  const lines = await linesOf(textIn(file), {
-    now: Date.now(),
+  const trusted = {
     keys: values.keys === undefined ? undefined : ringFrom(jsonIn(values.keys)),
     checkpoint: values.checkpoint === undefined ? undefined : `${textIn(values.checkpoint).replaceAll("\r\n", "\n")}\n`,
+  };
+  if (/^https?:/i.test(file)) {
+    const extra = OF_A_FILE.find((name) => values[name] !== undefined);
+    if (extra) throw new Error(`--${extra} goes with a file, and ${file} is a log's address (usage: ${USAGE})`);
+    const { wholeLogLines } = await import("./verify/whole-log.ts"); // the rest asks nobody
+    return { lines: await wholeLogLines(file, trusted), file };
+  }
+  const lines = await linesOf(textIn(file), {
+    now: Date.now(),
+    ...trusted,
     consistency: json(values.consistency),
     proof: json(values.proof),
     statusList: values.status === undefined ? undefined : textIn(values.status),

@@ -60,3 +60,22 @@ function rootsFrom(from: number, to: number, proof: readonly Hash[], oldRoot: Ha
   const right = rootsFrom(from - split, to - split, rest, oldRoot, false);
   return right && { old: nodeHash(sibling, right.old), now: nodeHash(sibling, right.now) };
 }
+
+/** A complete subtree of 2 ** level leaves, whose right neighbour isn't complete yet. */
+export type Subtree = { level: number; n: number; hash: Hash };
+
+/** Takes the next leaf in at the open right edge: the subtrees that it completes, itself among them, the largest of which stays open. */
+export function grow(open: Subtree[], leaf: Subtree): Subtree[] {
+  const made = [leaf];
+  let top = leaf;
+  for (let left = open.at(-1); left && top.n % 2 === 1 && left.level === top.level; left = open.at(-1)) {
+    open.pop();
+    top = { level: top.level + 1, n: (top.n - 1) / 2, hash: nodeHash(left.hash, top.hash) };
+    made.push(top);
+  }
+  open.push(top);
+  return made;
+}
+
+export const rootAt = (open: readonly Subtree[]): Hash =>
+  open.reduceRight<Hash | undefined>((right, { hash }) => (right ? nodeHash(hash, right) : hash), undefined) ?? EMPTY_ROOT;

@@ -1,7 +1,7 @@
 // Asking a print queue: one IPP message out over HTTP, one back, and an honest word on whether anything can have left.
 import { codeOf, reasonOf } from "#shared/fault.ts";
 import { saying } from "#shared/sayings.ts";
-import { bodyWithin } from "../bounded-body.ts";
+import { bodyWithin } from "#shared/bounded-body.ts";
 import { afterHearing, type Clock, systemClock } from "../clock.ts";
 import { type Attributes, decodeIpp, encodeIpp, firstOf, GROUPS, groupsOf, OPERATIONS, TAGS, type Written } from "./ipp-codec.ts";
 

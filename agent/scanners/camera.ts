@@ -4,7 +4,7 @@ import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { reasonOf } from "#shared/fault.ts";
 import { saying } from "#shared/sayings.ts";
-import { bodyWithin } from "../bounded-body.ts";
+import { bodyWithin } from "#shared/bounded-body.ts";
 import { type Clock, instant, within } from "../clock.ts";
 import { look } from "../decode.ts";
 import { pictureFrom } from "../picture.ts";

@@ -1,14 +1,12 @@
 // The log recomputed from its leaves: what every kept hash says is held against what the entries give.
 import { and, asc, desc, eq, gte, inArray } from "../store/drizzle.ts";
 import { canonical } from "#shared/canonical.ts";
-import { EMPTY_ROOT, type Hash, leafHash, nodeHash } from "#shared/merkle.ts";
+import { EMPTY_ROOT, grow, type Hash, leafHash, rootAt, type Subtree } from "#shared/merkle.ts";
 import { logHead, logLeaves, logNodes } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 
 const SLICE_ROWS = 1_000;
 
-/** A complete subtree, whose right neighbour isn't complete yet. */
-type Subtree = { level: number; n: number; hash: Hash };
 export type LogState = { size: number; root: Hash; /** The first that doesn't hold. */ fault: string | undefined };
 
 /** Looks at the leaves from `from` on. Only a look at all of them, from 0, gives a root. */
@@ -24,8 +22,7 @@ export async function recompute(store: Store, from = 0): Promise<LogState> {
     const fault = await takeSlice(store, n, Math.min(SLICE_ROWS, size - n), open);
     if (fault) return broken(fault);
   }
-  const root = open.reduceRight<Hash | undefined>((right, { hash }) => (right ? nodeHash(hash, right) : hash), undefined);
-  return { size, root: root ?? EMPTY_ROOT, fault: undefined };
+  return { size, root: rootAt(open), fault: undefined };
 }
 
 /** Says what is wrong with it; else its subtrees stand in `open`. */
@@ -36,7 +33,7 @@ const takeSlice = (store: Store, from: number, count: number, open: Subtree[]): 
     for (const [i, { n, entry, digest }] of leaves.entries()) {
       if (n !== from + i) return `leaf ${from + i} of the log is missing`;
       if (entry.digest !== digest) return `leaf ${n} is filed under another digest than its entry has`;
-      closed.push(...close(open, { level: 0, n, hash: leafHash(Buffer.from(canonical(entry))) }));
+      closed.push(...grow(open, { level: 0, n, hash: leafHash(Buffer.from(canonical(entry))) }));
     }
     if (leaves.length < count) return `leaf ${from + leaves.length} of the log is missing`;
     for (const [level, made] of Map.groupBy(closed, (subtree) => subtree.level)) {
@@ -49,16 +46,3 @@ const takeSlice = (store: Store, from: number, count: number, open: Subtree[]): 
     }
     return undefined;
   });
-
-/** The subtrees that a leaf completes, itself among them; the largest stays open. */
-function close(open: Subtree[], leaf: Subtree): Subtree[] {
-  const made = [leaf];
-  let top = leaf;
-  for (let left = open.at(-1); left && top.n % 2 === 1 && left.level === top.level; left = open.at(-1)) {
-    open.pop();
-    top = { level: top.level + 1, n: (top.n - 1) / 2, hash: nodeHash(left.hash, top.hash) };
-    made.push(top);
-  }
-  open.push(top);
-  return made;
-}

@@ -1,9 +1,13 @@
 // The transparency log over HTTP: open to everybody, since everybody may check it.
-import { ConsistencyQuery, LogConsistency, LogProof, ProofQuery } from "#shared/wire/log.ts";
+import { Readable } from "node:stream";
+import { Refusal } from "#shared/errors.ts";
+import { ConsistencyQuery, LogConsistency, LogProof, ProofQuery, TileParams } from "#shared/wire/log.ts";
+import { tileOf } from "#shared/tiles.ts";
 import * as domain from "../domain/log.ts";
+import { tile } from "../domain/log-tiles.ts";
 import { type Route, routesUnder } from "../route.ts";
 
-const { read } = routesUnder("log");
+const { read, serve } = routesUnder("log");
 
 export const log: Route[] = [
   read({
@@ -38,5 +42,25 @@ export const log: Route[] = [
     replies: { 200: LogConsistency },
     refusals: ["NOT_FOUND"],
     run: async ({ tx, query }) => ({ status: 200, body: await domain.consistency(tx, query) }),
+  }),
+  serve({
+    path: "/log/tile/{level}/{n}",
+    scope: "public",
+    open: true,
+    says: "All of the log, in tiles of 256 hashes or entries that never change (C2SP tlog-tiles)",
+    params: TileParams,
+    replies: { 200: "application/octet-stream" },
+    refusals: ["NOT_FOUND"],
+    run: async ({ params, deps }) => {
+      const asked = tileOf(params.level, params.n);
+      if (!asked) throw new Refusal("NOT_FOUND", "no tile has a name with more zeros than it takes");
+      const bytes = await deps.store.read("log tile", (tx) => tile(tx, asked));
+      const headers = {
+        "content-type": "application/octet-stream",
+        "content-length": String(bytes.length),
+        "cache-control": "public, immutable, max-age=31536000",
+      };
+      return { status: 200, body: Readable.from([bytes]), headers };
+    },
   }),
 ];

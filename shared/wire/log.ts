@@ -33,3 +33,18 @@ export const ConsistencyQuery = closed({
   from: Type.Integer({ minimum: 1, maximum: 2 ** 48 }),
   to: Type.Integer({ minimum: 1, maximum: 2 ** 48 }),
 });
+// Names of tiles as C2SP's tlog-tiles has them.
+export const LEVEL_PATTERN = "^(entries|[0-9]|[1-5][0-9]|6[0-3])$";
+export const NAME_PATTERN = String.raw`^(x[0-9]{3}/){0,3}[0-9]{3}(\.p/([1-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5]))?$`;
+export const TileParams = closed({
+  level: Type.String({
+    pattern: LEVEL_PATTERN,
+    description:
+      "entries, each behind its length in two bytes, or the level of hashes: 0 for the leaves', each higher one for 256 times as many",
+  }),
+  n: Type.String({
+    pattern: NAME_PATTERN,
+    description:
+      "Which tile: its number in groups of three digits, all but the last behind an x (x001/x234/067); of the last, which isn't full, also how much of it (067.p/12)",
+  }),
+});

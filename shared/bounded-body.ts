@@ -10,8 +10,3 @@ export async function bodyWithin({ body }: Response, mostBytes: number, tooLarge
   }
   return Buffer.concat(parts);
 }
-
-const CLOUD_MAX_BYTES = 16_777_216; // several times what its longest answer takes, of 500 results or 200 claims
-/** What the cloud answers, or whoever stands in its place. */
-export const textFromCloud = async (answer: Response): Promise<string> =>
-  String(await bodyWithin(answer, CLOUD_MAX_BYTES, () => new Error(`it answers more than ${CLOUD_MAX_BYTES} bytes`)));
