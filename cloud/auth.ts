@@ -11,7 +11,7 @@ import type { Keys } from "./keys.ts";
 import { refuseForged } from "./same-origin.ts";
 import type { Store } from "./store/store.ts";
 
-type Claims = { client: string; tenant: string; scopes: string[]; endsAt: number };
+type Claims = { kid: string | undefined; client: string; tenant: string; scopes: string[]; endsAt: number };
 const REMEMBERED = 10_000;
 
 /** What RFC 6750 has a client read: whether to come with a credential, with a new one, or with one that may more. */
@@ -35,7 +35,7 @@ function credentialIn(headers: IncomingHttpHeaders): string {
 export type Authenticate = (headers: IncomingHttpHeaders, method?: string) => Promise<{ caller: Caller; expired: boolean }>;
 
 /** How long what was found stays true: until its token or sandbox ends, or some credential dies. */
-type Found = Known & { tokenEndsAt: number };
+type Found = Known & { tokenEndsAt: number; signedWith?: string | undefined };
 const hasCredential = ({ authorization, "x-api-key": key }: IncomingHttpHeaders) => authorization !== undefined || key !== undefined;
 
 export function authenticator({ store, keys, origin }: { store: Store; keys: Keys; origin: () => string }): Authenticate {
@@ -63,8 +63,9 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
       requiredClaims: ["exp", "client_id", "tenant", "scope"],
     };
     const { jwtVerify } = await import("jose"); // 15 MB that a factory with API keys never needs
-    const { payload } = await jwtVerify(token, keyOf, { ...expected, currentDate: new Date(0) }); // expiry is judged by the store's clock
+    const { payload, protectedHeader } = await jwtVerify(token, keyOf, { ...expected, currentDate: new Date(0) }); // expiry is judged by the store's clock
     const claims: Claims = {
+      kid: protectedHeader.kid,
       client: String(payload["client_id"]),
       tenant: String(payload["tenant"]),
       scopes: String(payload["scope"]).split(" "),
@@ -94,7 +95,7 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
     return store.joint.read("authenticate", async (tx) => {
       const known = claims ? await byClient(tx, claims.client, { scopes: claims.scopes }) : await byKey(tx, secret);
       if (!known || (claims && known.caller.tenantId !== claims.tenant)) throw unauthorized(saying("credential_unknown"));
-      return { found: { ...known, tokenEndsAt: claims?.endsAt ?? Number.POSITIVE_INFINITY }, now: tx.now };
+      return { found: { ...known, tokenEndsAt: claims?.endsAt ?? Number.POSITIVE_INFINITY, signedWith: claims?.kid }, now: tx.now };
     });
   }
 
@@ -111,6 +112,8 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
     const recalled = store.sole ? recall(as) : undefined;
     const begunIn = credentialEpoch();
     const { found, now } = recalled && store.sole ? { found: recalled, now: store.sole.now() } : await lookAt(secret);
+    if (found.signedWith !== undefined && keys.isOver(found.signedWith))
+      throw unauthorized("the access token was signed with a key that was retired since: ask for a new one");
     if (found.tokenEndsAt <= now) throw unauthorized("the access token or session has expired: ask for a new one");
     if (store.sole && !recalled && begunIn === credentialEpoch()) remembered.set(as, found); // else it may be what has died meanwhile
     return { caller: found.caller, expired: hasEnded(found, now) };

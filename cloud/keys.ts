@@ -6,7 +6,8 @@ import { digestOf } from "#shared/canonical.ts";
 import { limits } from "#shared/limits.ts";
 import { keepPem, keyFilesIn, keyFolder, pemIn } from "./key-files.ts";
 import type { Opener, Seal } from "./seal.ts";
-import { signingKeys } from "./store/schema.ts";
+import { isOver } from "./domain/signing-keys.ts";
+import { retiredKeys, signingKeys } from "./store/schema.ts";
 import type { Store } from "./store/store.ts";
 import { makeFolder } from "./files.ts";
 
@@ -20,8 +21,10 @@ export type Keys = {
   signBytes(bytes: Buffer): Buffer;
   /** The public half, 32 bytes. */
   readonly publicBytes: Buffer;
-  /** Takes a new key where the present one is old; says whether it did. What the old one signed goes on verifying. */
+  /** Hears which keys were retired, and takes a new one where the present one was, or is old; says whether it did. What an old one signed goes on verifying. */
   renew(): Promise<boolean>;
+  /** It was retired, as far as this node has heard: what it signed doesn't count. */
+  isOver(kid: string): boolean;
   find(kid: string): Promise<KeyObject | undefined>;
   all(): Promise<(Jwk & { kid: string })[]>;
 };
@@ -29,6 +32,7 @@ export type Keys = {
 /** What signs, and in whose name. */
 export type Signing = { keys: Keys; origin: () => string };
 
+type Heard = { now: number; retired: ReadonlySet<string> };
 type Own = { kid: string; key: KeyObject; jwk: Jwk; createdAt: number };
 
 const jwkOf = (key: KeyObject): Jwk => {
@@ -53,14 +57,17 @@ export function signerFrom(file: string, opener: Opener): Pick<Keys, "kid" | "pu
   return { kid, publicBytes: Buffer.from(jwk.x, "base64url"), signBytes: (bytes) => signBytes(null, bytes, key) };
 }
 
-/** The newest key of the folder that can be opened, while it is young enough, else a new one. File names begin with the instant they were made. */
-function loadOrMake(folder: string, now: number, seal: Seal): Own {
+/** The newest key of the folder that can be opened, while it is young enough and wasn't retired, else a new one. File names begin with the instant they were made. */
+function loadOrMake(folder: string, { now, retired }: Heard, seal: Seal): Own {
   makeFolder(folder, 0o700);
   for (const name of keyFilesIn(folder).toReversed()) {
     const madeAt = Number.parseInt(name, 10);
     if (now - madeAt >= limits.SIGNING_KEY_LIFE_MS) break;
     const pem = pemIn(join(folder, name), seal);
-    if (pem !== undefined) return ownFrom(pem, madeAt);
+    if (pem === undefined) continue;
+    const own = ownFrom(pem, madeAt);
+    if (retired.has(own.kid)) break; // whoever had the folder had the older ones as well
+    return own;
   }
   const pem = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString();
   keepPem(join(folder, `${now}.pem`), pem, seal);
@@ -68,16 +75,21 @@ function loadOrMake(folder: string, now: number, seal: Seal): Own {
 }
 
 export async function openKeys(store: Store, dataDir: string, seal: Seal): Promise<Keys> {
-  const now = () => store.read("signing key's age", async (tx) => tx.now);
+  let over: ReadonlySet<string> = new Set();
+  async function hear(): Promise<Heard> {
+    const { now, rows } = await store.read("retired keys", async (tx) => ({ now: tx.now, rows: await tx.db.select().from(retiredKeys) }));
+    over = new Set(rows.filter((row) => isOver(row, now)).map(({ kid }) => kid));
+    return { now, retired: new Set(rows.map(({ kid }) => kid)) };
+  }
   /** Everybody can verify with it before anything is signed with it. */
-  async function take(at: number): Promise<Own> {
-    const made = loadOrMake(keyFolder(dataDir), at, seal);
+  async function take(heard: Heard): Promise<Own> {
+    const made = loadOrMake(keyFolder(dataDir), heard, seal);
     await store.write("register signing key", (tx) =>
       tx.db.insert(signingKeys).values({ kid: made.kid, publicJwk: made.jwk, createdAt: made.createdAt }).onConflictDoNothing(),
     );
     return made;
   }
-  let own = await take(await now());
+  let own = await take(await hear());
   const known = new Map<string, KeyObject>();
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   return {
@@ -88,18 +100,19 @@ export async function openKeys(store: Store, dataDir: string, seal: Seal): Promi
       return Buffer.from(own.jwk.x, "base64url");
     },
     renew: async () => {
-      const at = await now();
-      if (at - own.createdAt < limits.SIGNING_KEY_LIFE_MS) return false;
-      own = await take(at);
+      const heard = await hear();
+      if (heard.now - own.createdAt < limits.SIGNING_KEY_LIFE_MS && !heard.retired.has(own.kid)) return false;
+      own = await take(heard);
       return true;
     },
+    isOver: (kid) => over.has(kid),
     signBytes: (bytes) => signBytes(null, bytes, own.key),
     sign: (typ, claims, kid = own.kid) => {
       const signed = `${encode({ alg: "EdDSA", typ, kid })}.${encode(claims)}`;
       return `${signed}.${signBytes(null, Buffer.from(signed), own.key).toString("base64url")}`;
     },
     find: async (kid) => {
-      if (!isKid(kid)) return undefined; // a stranger's may hold what no database takes for text
+      if (!isKid(kid) || over.has(kid)) return undefined; // a stranger's may hold what no database takes for text
       const cached = known.get(kid);
       if (cached) return cached;
       const row = await store.read("signing key", async (tx) => tx.db.select().from(signingKeys).where(eq(signingKeys.kid, kid)).get());
@@ -109,7 +122,11 @@ export async function openKeys(store: Store, dataDir: string, seal: Seal): Promi
       return key;
     },
     all: async () => {
-      const rows = await store.read("signing keys", async (tx) => tx.db.select().from(signingKeys).orderBy(signingKeys.createdAt));
+      const rows = await store.read("signing keys", async (tx) => {
+        const all = await tx.db.select().from(signingKeys).orderBy(signingKeys.createdAt);
+        const gone = new Set((await tx.db.select().from(retiredKeys)).filter((row) => isOver(row, tx.now)).map(({ kid }) => kid));
+        return all.filter(({ kid }) => !gone.has(kid));
+      });
       return rows.map(({ kid, publicJwk }) => ({ ...publicJwk, kid, alg: "EdDSA", use: "sig" }));
     },
   };

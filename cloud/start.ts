@@ -137,7 +137,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
       startImporter(store, log),
       startGenerator(store, log, { keys, origin }),
       startScanRecorder(store, log, scans),
-      startKeyKeeper(keys, log),
+      startKeyKeeper(store, log, keys),
       startResealer(store, log, seal, keyFiles),
       pulse,
       startStationListener(store, log, reports),

@@ -5,6 +5,7 @@ export const auditActions = {
   "auth.key_created": "an API key was minted",
   "auth.key_rotated": "a key's secret was replaced; the old one died in the same commit",
   "auth.key_revoked": "an API key was revoked",
+  "auth.signing_key_retired": "a key that the cloud signs with was retired: nothing that it signed counts any more",
   "auth.client_created": "an OAuth client was minted",
   "auth.client_deleted": "an OAuth client and all its tokens died",
   "auth.token_issued": "an access token was issued",

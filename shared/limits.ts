@@ -164,6 +164,7 @@ export const limitTable = {
     24 * 3_600_000,
     "How long after an upgrade of several nodes what serials are made with isn't sealed yet: nodes of the version before can't open it",
   ],
+  SIGNING_KEY_GRACE_MS: [30_000, "How long a retired signing key still counts: until every node has heard of it and has another"],
   SIGNING_KEY_LIFE_MS: [90 * 24 * 3_600_000, "Age at which a node makes itself a new signing key; old ones still verify"],
 } as const satisfies Record<string, readonly [value: number, says: string]>;
 

@@ -24,7 +24,7 @@ export const scopes = {
   "credential:verify": { says: "verify credentials; not implied by read or write", alias: "credentials:verify" },
   "production:create": { says: "allocate carriers, report print outcomes" },
   "production:view": { says: "export carriers" },
-  "platform:admin": { says: "create, list and change tenants; `*:*` doesn't imply it", satisfiedBy: ["platform:*"] },
+  "platform:admin": { says: "create, list and change tenants, retire signing keys; `*:*` doesn't imply it", satisfiedBy: ["platform:*"] },
   "*:*": { says: "everything inside the tenant" },
 } as const satisfies Record<string, ScopeRow>;
 

@@ -10,7 +10,8 @@ import { signerFrom } from "../keys.ts";
 import { keysSetIn, type Opener, openerFor } from "../seal.ts";
 import { eq } from "../store/drizzle.ts";
 import { versionOf } from "../store/migrate.ts";
-import { sealingKeys, signingKeys } from "../store/schema.ts";
+import { retiredKeys, sealingKeys, signingKeys } from "../store/schema.ts";
+import type { Store } from "../store/store.ts";
 import { bad, type Check, odd, type Patient, well } from "./finding.ts";
 import { OTHERS } from "./machine.ts";
 
@@ -35,9 +36,17 @@ export const signingKey: Check = async (patient) => {
     );
   const { kid } = signer;
   const known = await patient.store.read("signing key", ({ db }) => db.select().from(signingKeys).where(eq(signingKeys.kid, kid)).get());
+  if (await isRetired(patient.store, kid))
+    return odd(`the key ${kid} was retired`, "nothing, if the cloud runs: it has another within seconds; else start it");
   if (!known) return odd(`the database doesn't know the key ${kid} yet`, "start the cloud: it makes its key known before it signs");
   return well(`${kid} signs, and everybody can verify it`);
 };
+
+/** In a store of the version before there is nothing of that yet. */
+const isRetired = async (store: Store, kid: string): Promise<boolean> =>
+  (await versionOf(store)) >= RETIRED_SINCE &&
+  (await store.read("retired keys", ({ db }) => db.select().from(retiredKeys).where(eq(retiredKeys.kid, kid)).get())) !== undefined;
+const RETIRED_SINCE = 28; // the migration
 
 export const firstKey: Check = async ({ config, store }) => {
   const file = keptIn(config.DATA_DIR);

@@ -86,12 +86,12 @@ export async function examine(jws: string, signing: Signing): Promise<{ opened: 
   const kid = opened.kid?.startsWith(`${own}#`) ? opened.kid.slice(own.length + 1) : undefined;
   const foreign = opened.issuer !== own || kid === undefined;
   const key = kid === undefined ? undefined : await signing.keys.find(kid);
-  const signature = await judgeSignature(
-    jws,
-    opened,
-    key,
-    foreign ? { outcome: "unknown", message: `only keys of ${own} are known here; those of others aren't fetched` } : undefined,
-  );
+  const otherwise = foreign
+    ? ({ outcome: "unknown", message: `only keys of ${own} are known here; those of others aren't fetched` } as const)
+    : signing.keys.isOver(kid)
+      ? ({ outcome: "failed", message: `the key ${kid} was retired: nothing that it signed counts any more` } as const)
+      : undefined;
+  const signature = await judgeSignature(jws, opened, key, otherwise);
   return { opened, checks: [signature, judgeIssuer(opened, own)] };
 }
 

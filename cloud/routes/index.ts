@@ -18,6 +18,7 @@ import { products } from "./products.ts";
 import { publicPassports } from "./public-passports.ts";
 import { resolver } from "./resolver.ts";
 import { schemas } from "./schemas.ts";
+import { signingKeys } from "./signing-keys.ts";
 import { tenants } from "./tenants.ts";
 import { webhooks } from "./webhooks.ts";
 import { verifiableCredentials } from "./verifiable-credentials.ts";
@@ -30,6 +31,7 @@ export const routes: readonly Route[] = [
   ...tenants,
   ...apiKeys,
   ...oauth,
+  ...signingKeys,
   ...products,
   ...imports,
   ...schemas,

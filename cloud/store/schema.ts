@@ -65,6 +65,12 @@ export const signingKeys = sqliteTable("signing_keys", {
   createdAt: integer("created_at").notNull(),
 });
 
+export const retiredKeys = sqliteTable("retired_keys", {
+  kid: text().primaryKey(),
+  retiredAt: integer("retired_at").notNull(),
+  resignedAt: integer("resigned_at"),
+});
+
 /** The cookie's hash, and whose credential it stands for: nothing in it signs anybody in. */
 export const consoleSessions = sqliteTable("console_sessions", {
   hash: text().primaryKey(),

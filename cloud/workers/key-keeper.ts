@@ -1,16 +1,37 @@
-// Renews the signing key of a node that runs for longer than a key should.
+// Renews the signing key of a node that runs for longer than a key should, or whose key was retired; and signs anew what a retired one had signed.
 import type { Logger } from "pino";
+import { type Place, resign, resigned, START, toResign } from "../domain/signing-keys.ts";
 import type { Keys } from "../keys.ts";
+import type { Store } from "../store/store.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
 const EVERY_MS = 5_000;
 
-export const startKeyKeeper = (keys: Keys, log: Logger): Worker =>
+export const startKeyKeeper = (store: Store, log: Logger, keys: Keys): Worker =>
   startWorker(log, {
     event: "key-renewal-failed",
     idleMs: EVERY_MS,
-    step: async () => {
-      if (await keys.renew()) log.info({ event: "key-renewed", kid: keys.kid }, "the signing key was old: a new one signs from now on");
+    step: async (stopping) => {
+      if (await keys.renew())
+        log.info({ event: "key-renewed", kid: keys.kid }, "the signing key was old, or retired: a new one signs from now on");
+      await resignAll(store, log, keys, stopping);
       return false;
     },
   });
+
+/** From the first passport to the last, once more where a node may have signed with the retired key meanwhile. */
+async function resignAll(store: Store, log: Logger, keys: Keys, stopping: () => boolean): Promise<void> {
+  const { kids, allOver } = await store.read("keys to sign anew for", toResign);
+  if (kids.size === 0) return;
+  let credentials = 0;
+  for (let after: Place | undefined = START; after;) {
+    if (stopping()) return;
+    const from: Place = after;
+    const { count, next } = await store.write("sign passports anew", (tx) => resign(tx, keys, kids, from));
+    credentials += count;
+    after = next;
+  }
+  if (allOver) await store.write("signed anew", (tx) => resigned(tx, kids));
+  if (credentials > 0 || allOver)
+    log.info({ event: "passports-resigned", kids: [...kids], credentials }, "what retired keys had signed of passports was signed anew");
+}

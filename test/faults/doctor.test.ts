@@ -298,7 +298,7 @@ test("nothing fails in a store of the version before: what it kept otherwise is 
   const folder = mkdtempSync(join(root, "before-"));
   cpSync(dataDir, folder, { recursive: true });
   sql(
-    "DROP INDEX issued_credentials_by_tenant; DROP INDEX outbox_by_tenant; DROP INDEX print_jobs_look; ALTER TABLE print_jobs DROP COLUMN look_at; DELETE FROM migrations WHERE version >= 24",
+    "DROP TABLE retired_keys; DROP INDEX issued_credentials_by_tenant; DROP INDEX outbox_by_tenant; DROP INDEX print_jobs_look; ALTER TABLE print_jobs DROP COLUMN look_at; DELETE FROM migrations WHERE version >= 24",
   )(folder);
   const said = await doctor(settings(folder));
   expect(said.lines.filter(({ mark }) => mark === "FAIL")).toEqual([]);

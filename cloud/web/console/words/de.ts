@@ -321,6 +321,7 @@ export const de: Words = {
       "auth.key_created": "Schlüssel angelegt",
       "auth.key_rotated": "Schlüssel erneuert",
       "auth.key_revoked": "Schlüssel widerrufen",
+      "auth.signing_key_retired": "Signaturschlüssel zurückgezogen",
       "auth.client_created": "Client angelegt",
       "auth.client_deleted": "Client gelöscht",
       "auth.token_issued": "Token ausgegeben",

@@ -321,6 +321,7 @@ export const es: Words = {
       "auth.key_created": "clave creada",
       "auth.key_rotated": "clave renovada",
       "auth.key_revoked": "clave revocada",
+      "auth.signing_key_retired": "clave de firma retirada",
       "auth.client_created": "cliente creado",
       "auth.client_deleted": "cliente eliminado",
       "auth.token_issued": "token emitido",

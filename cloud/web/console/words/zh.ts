@@ -291,6 +291,7 @@ export const zh: Words = {
       "auth.key_created": "密钥已创建",
       "auth.key_rotated": "密钥已轮换",
       "auth.key_revoked": "密钥已吊销",
+      "auth.signing_key_retired": "签名密钥已停用",
       "auth.client_created": "客户端已创建",
       "auth.client_deleted": "客户端已删除",
       "auth.token_issued": "令牌已签发",

@@ -1,0 +1,128 @@
+// A signing key that leaked is retired: whoever has it forges nothing any more, and what it had signed truly is signed anew.
+import { randomUUID } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { limits } from "#shared/limits.ts";
+import { verify } from "../../cloud/verify.ts";
+import { refusal } from "../../fixtures/client.ts";
+import { partsOf } from "../../fixtures/forge.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { publishedPassport } from "../../fixtures/passports.ts";
+import type { World } from "../../fixtures/world.ts";
+import { freshFolder } from "../endings.ts";
+import { engine, freshDatabase, world } from "../world.ts";
+
+const PUBLIC = { IMPRIMATUR_PUBLIC_URL: "https://dpp.example" }; // the issuer stays who it is from start to start
+let gtins = 590_000;
+const kidsIn = async (w: World) =>
+  (await w.nobody.get("//.well-known/jwks.json")).body.keys.map(({ kid }: { kid: string }) => kid) as string[];
+const assertedIn = async (w: World) => (await w.nobody.get("//.well-known/did.json")).body.assertionMethod as string[];
+const signerOf = (jws: string) => String(partsOf(jws).header["kid"]).split("#").at(-1);
+const keysOf = async (w: World) =>
+  (await w.admin.get("/signing-keys")).body.data as { kid: string; retiredAt: string | null; resignedAt: string | null }[];
+const retire = (w: World, kid: string) => w.admin.post(`/signing-keys/${kid}/retire`);
+
+async function anchored(w: World) {
+  const { id, productId } = await publishedPassport(w.admin, { gtin: gtinOf((gtins += 1)) });
+  await w.admin.post(`/passports/${id}/validations`);
+  return { id, productId, credential: (await w.nobody.get(`//p/${productId}.vc`)).text };
+}
+async function tokenOf(w: World) {
+  const { client_id, client_secret } = (await w.admin.post("/oauth/clients", { name: "erp", scopes: ["products:read"] })).body;
+  const request = { grant_type: "client_credentials", client_id, client_secret };
+  const ask = async (): Promise<string> =>
+    (await w.nobody.post("/oauth/token", request, { "idempotency-key": randomUUID() })).body.access_token;
+  return { token: await ask(), ask };
+}
+
+test("half a minute after a key was retired nothing that it signed counts, and every passport is signed anew, word for word", async () => {
+  const w = await world({ settings: PUBLIC, clock: "stopped" });
+  const [old = ""] = await kidsIn(w);
+  const made = [await anchored(w), await anchored(w)];
+  const { token, ask } = await tokenOf(w);
+  const worksWith = async (one: string) => (await w.as(one).get("/products")).status;
+  expect(await worksWith(token)).toBe(200);
+
+  w.later(60_000);
+  const said = await retire(w, old);
+  expect([said.status, said.body]).toEqual([
+    200,
+    { kid: old, createdAt: expect.any(String), retiredAt: expect.any(String), resignedAt: null },
+  ]);
+  expect((await retire(w, old)).body).toEqual(said.body);
+  await expect.poll(async () => (await kidsIn(w)).length, { timeout: 30_000 }).toBe(2); // another signs from now on
+  const [, fresh = ""] = await kidsIn(w);
+  expect([await kidsIn(w), await worksWith(token)]).toEqual([[old, fresh], 200]); // where another node still signs with it nobody is refused
+
+  w.later(limits.SIGNING_KEY_GRACE_MS);
+  expect([await kidsIn(w), await assertedIn(w)]).toEqual([[fresh], [`did:web:dpp.example#${fresh}`]]);
+  await expect
+    .poll(async () => (await keysOf(w)).find(({ kid }) => kid === old)?.resignedAt, { timeout: 30_000 })
+    .toEqual(expect.any(String));
+  expect(await keysOf(w)).toMatchObject([{ kid: fresh, retiredAt: null, resignedAt: null }, { kid: old }]);
+  expect(refusal(await w.as(token).get("/products"))).toEqual([401, "UNAUTHORIZED"]);
+  expect(await worksWith(await ask())).toBe(200);
+
+  const folder = freshFolder("retired");
+  const saved = (name: string, content: string) => (writeFileSync(join(folder, name), content), join(folder, name));
+  const keys = saved("did.json", (await w.nobody.get("//.well-known/did.json")).text);
+  for (const { id, productId, credential } of made) {
+    const anew = (await w.nobody.get(`//p/${productId}.vc`)).text;
+    expect([signerOf(credential), signerOf(anew)]).toEqual([old, fresh]);
+    expect(partsOf(anew).payload).toEqual(partsOf(credential).payload);
+    const bundle = saved("bundle.json", (await w.admin.get(`/passports/${id}/proof`)).text);
+    expect((await verify([bundle, "--keys", keys])).code).toBe(0);
+    expect((await w.admin.post("/credentials/verify", { credential: anew })).body.verdict).toBe("valid");
+    const judged = (await w.admin.post("/credentials/verify", { credential })).body;
+    expect([judged.verdict, judged.checks[0].message]).toEqual(["invalid", expect.stringContaining(`the key ${old} was retired`)]);
+    expect((await verify([saved("old.vc", credential), "--keys", keys])).code).toBe(1);
+  }
+  const audit = (await w.admin.get("/audit-logs?action=auth.signing_key_retired")).body.data;
+  expect(audit.map(({ subject }: { subject: string }) => subject)).toEqual([old]); // once, however often it was said
+
+  await w.restart();
+  expect(await kidsIn(w)).toEqual([fresh]); // the file of the old one is still there
+});
+
+test("only the platform looks at signing keys and retires them, and only such as there are", async () => {
+  const w = await world();
+  const [kid = ""] = await kidsIn(w);
+  const { admin } = await w.tenant("acme");
+  expect(refusal(await admin.get("/signing-keys"))).toEqual([403, "API_SCOPE_DENIED"]);
+  expect(refusal(await admin.post(`/signing-keys/${kid}/retire`))).toEqual([403, "API_SCOPE_DENIED"]);
+  expect(refusal(await retire(w, "A".repeat(43)))).toEqual([404, "NOT_FOUND"]);
+  expect(refusal(await retire(w, "x"))).toEqual([400, "VALIDATION_ERROR"]);
+  expect((await keysOf(w)).map(({ retiredAt }) => retiredAt)).toEqual([null]);
+});
+
+test.runIf(engine === "postgres")(
+  "a node whose key another one retired takes a new one, and what it had signed counts on neither",
+  async () => {
+    const key = "the-key-of-both-nodes-0123456789";
+    const shared = {
+      databaseUrl: await freshDatabase(),
+      settings: { ...PUBLIC, IMPRIMATUR_BOOTSTRAP_KEY: key },
+      clock: "stopped",
+    } as const;
+    const worlds = [await world(shared), await world(shared)];
+    const [one, two] = worlds.map((w) => ({ ...w, admin: w.as(key) })) as [World, World];
+    const [, ofTwo = ""] = await kidsIn(one);
+    const { productId, credential } = await anchored(two);
+    const { token } = await tokenOf(two);
+    expect([signerOf(credential), signerOf(token)]).toEqual([ofTwo, ofTwo]);
+    expect((await retire(one, ofTwo)).status).toBe(200);
+    await expect.poll(async () => (await kidsIn(one)).length, { timeout: 30_000 }).toBe(3);
+    const statuses = () => Promise.all([one, two].map(async (w) => (await w.as(token).get("/products")).status));
+    expect(await statuses()).toEqual([200, 200]);
+    for (const w of worlds) w.later(limits.SIGNING_KEY_GRACE_MS);
+    await expect.poll(statuses, { timeout: 30_000 }).toEqual([401, 401]);
+    await expect
+      .poll(async () => (await keysOf(one)).find(({ kid }) => kid === ofTwo)?.resignedAt, { timeout: 30_000 })
+      .toEqual(expect.any(String));
+    const anew = (await one.nobody.get(`//p/${productId}.vc`)).text;
+    expect(await kidsIn(two)).toContain(signerOf(anew));
+    expect(partsOf(anew).payload).toEqual(partsOf(credential).payload);
+    expect(signerOf((await tokenOf(two)).token)).not.toBe(ofTwo);
+  },
+);
