@@ -96,33 +96,31 @@ test("only the platform looks at signing keys and retires them, and only such as
   expect((await keysOf(w)).map(({ retiredAt }) => retiredAt)).toEqual([null]);
 });
 
-test.runIf(engine === "postgres")(
-  "a node whose key another one retired takes a new one, and what it had signed counts on neither",
-  async () => {
-    const key = "the-key-of-both-nodes-0123456789";
-    const shared = {
-      databaseUrl: await freshDatabase(),
-      settings: { ...PUBLIC, IMPRIMATUR_BOOTSTRAP_KEY: key },
-      clock: "stopped",
-    } as const;
-    const worlds = [await world(shared), await world(shared)];
-    const [one, two] = worlds.map((w) => ({ ...w, admin: w.as(key) })) as [World, World];
-    const [, ofTwo = ""] = await kidsIn(one);
-    const { productId, credential } = await anchored(two);
-    const { token } = await tokenOf(two);
-    expect([signerOf(credential), signerOf(token)]).toEqual([ofTwo, ofTwo]);
-    expect((await retire(one, ofTwo)).status).toBe(200);
-    await expect.poll(async () => (await kidsIn(one)).length, { timeout: 30_000 }).toBe(3);
-    const statuses = () => Promise.all([one, two].map(async (w) => (await w.as(token).get("/products")).status));
-    expect(await statuses()).toEqual([200, 200]);
-    for (const w of worlds) w.later(limits.SIGNING_KEY_GRACE_MS);
-    await expect.poll(statuses, { timeout: 30_000 }).toEqual([401, 401]);
-    await expect
-      .poll(async () => (await keysOf(one)).find(({ kid }) => kid === ofTwo)?.resignedAt, { timeout: 30_000 })
-      .toEqual(expect.any(String));
-    const anew = (await one.nobody.get(`//p/${productId}.vc`)).text;
-    expect(await kidsIn(two)).toContain(signerOf(anew));
-    expect(partsOf(anew).payload).toEqual(partsOf(credential).payload);
-    expect(signerOf((await tokenOf(two)).token)).not.toBe(ofTwo);
-  },
-);
+test("a node whose key another one retired takes a new one, and what it had signed counts on neither", async (t) => {
+  if (engine === "sqlite") return t.skip("several nodes need PostgreSQL");
+  const key = "the-key-of-both-nodes-0123456789";
+  const shared = {
+    databaseUrl: await freshDatabase(),
+    settings: { ...PUBLIC, IMPRIMATUR_BOOTSTRAP_KEY: key },
+    clock: "stopped",
+  } as const;
+  const worlds = [await world(shared), await world(shared)];
+  const [one, two] = worlds.map((w) => ({ ...w, admin: w.as(key) })) as [World, World];
+  const [, ofTwo = ""] = await kidsIn(one);
+  const { productId, credential } = await anchored(two);
+  const { token } = await tokenOf(two);
+  expect([signerOf(credential), signerOf(token)]).toEqual([ofTwo, ofTwo]);
+  expect((await retire(one, ofTwo)).status).toBe(200);
+  await expect.poll(async () => (await kidsIn(one)).length, { timeout: 30_000 }).toBe(3);
+  const statuses = () => Promise.all([one, two].map(async (w) => (await w.as(token).get("/products")).status));
+  expect(await statuses()).toEqual([200, 200]);
+  for (const w of worlds) w.later(limits.SIGNING_KEY_GRACE_MS);
+  await expect.poll(statuses, { timeout: 30_000 }).toEqual([401, 401]);
+  await expect
+    .poll(async () => (await keysOf(one)).find(({ kid }) => kid === ofTwo)?.resignedAt, { timeout: 30_000 })
+    .toEqual(expect.any(String));
+  const anew = (await one.nobody.get(`//p/${productId}.vc`)).text;
+  expect(await kidsIn(two)).toContain(signerOf(anew));
+  expect(partsOf(anew).payload).toEqual(partsOf(credential).payload);
+  expect(signerOf((await tokenOf(two)).token)).not.toBe(ofTwo);
+});
