@@ -1,6 +1,7 @@
 // Signing keys as the platform sees them: which there are, and which leaked, or might have, and so count for nothing any more.
+import { createPublicKey, type KeyObject } from "node:crypto";
 import { and, desc, eq, isNull, sql } from "../store/drizzle.ts";
-import { openCredential } from "#shared/credential.ts";
+import { judgeSignature, openCredential } from "#shared/credential.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { SigningKey } from "#shared/wire/signing-keys.ts";
@@ -40,12 +41,15 @@ export const isOver = ({ retiredAt }: Pick<typeof retiredKeys.$inferSelect, "ret
   now - retiredAt >= limits.SIGNING_KEY_GRACE_MS;
 
 /** Those whose passports may still show what they signed. */
-export async function toResign(tx: Tx): Promise<{ kids: ReadonlySet<string>; allOver: boolean }> {
-  const rows = await tx.db.select().from(retiredKeys).where(isNull(resignedAt));
-  return { kids: new Set(rows.map((row) => row.kid)), allOver: rows.every((row) => isOver(row, tx.now)) };
+export async function toResign(tx: Tx): Promise<{ retired: Retired; allOver: boolean }> {
+  const isOne = and(eq(retiredKeys.kid, kid), isNull(resignedAt));
+  const rows = await tx.db.select({ kid, jwk: signingKeys.publicJwk, retiredAt }).from(signingKeys).innerJoin(retiredKeys, isOne);
+  const retired = new Map(rows.map((row) => [row.kid, createPublicKey({ key: row.jwk, format: "jwk" })]));
+  return { retired, allOver: rows.every((row) => isOver(row, tx.now)) };
 }
-export const resigned = async (tx: Tx, kids: ReadonlySet<string>): Promise<void> => {
-  for (const name of kids)
+type Retired = ReadonlyMap<string, KeyObject>;
+export const resigned = async (tx: Tx, retired: Retired): Promise<void> => {
+  for (const name of retired.keys())
     await tx.db
       .update(retiredKeys)
       .set({ resignedAt: tx.now })
@@ -56,12 +60,13 @@ export type Place = { passportId: string; version: number };
 export const START: Place = { passportId: "", version: 0 };
 const HEAD_CHARS = 1_000; // more than a JWS's header has
 const SLICE_ROWS = 500;
+const SLICE_SIGNED = 50; // each may have a megabyte, and whoever writes meanwhile waits
 
 const headOf = (jws: string): { kid?: string } =>
   JSON.parse(Buffer.from(jws.split(".", 1)[0] ?? "", "base64url").toString("utf8")) as object;
 
-/** Signs anew what one of these keys had signed, word for word, with the key of now; where to go on, undefined at the end. */
-export async function resign(tx: Tx, keys: Keys, kids: ReadonlySet<string>, { passportId, version }: Place) {
+/** Signs anew what one of these keys had truly signed, word for word, with the key of now; where to go on, undefined at the end. */
+export async function resign(tx: Tx, keys: Keys, retired: Retired, { passportId, version }: Place) {
   const { credential } = passportVersions;
   const rows = await tx.db
     .select({
@@ -76,17 +81,19 @@ export async function resign(tx: Tx, keys: Keys, kids: ReadonlySet<string>, { pa
   let count = 0;
   for (const row of rows) {
     const [did = "", signer = ""] = headOf(row.head).kid?.split("#") ?? [];
-    if (!kids.has(signer)) continue;
+    const key = retired.get(signer);
+    if (!key) continue;
     const isIt = and(eq(passportVersions.passportId, row.passportId), eq(passportVersions.version, row.version));
     const found = await tx.db.select({ jws: credential }).from(passportVersions).where(isIt).get();
-    if (!found) continue;
-    const { payload } = await openCredential(found.jws);
-    const made = keys.sign("vc+jwt", payload, `${did}#${keys.kid}`);
+    const opened = found && (await openCredential(found.jws).catch(() => undefined));
+    if (!opened || (await judgeSignature(found.jws, opened, key)).outcome !== "passed") continue; // what was changed since stays what it is, for whoever checks
+    const made = keys.sign("vc+jwt", opened.payload, `${did}#${keys.kid}`);
     await tx.db
       .update(passportVersions)
       .set({ credential: made })
       .where(and(isIt, eq(credential, found.jws)));
     count += 1;
+    if (count === SLICE_SIGNED) return { count, next: row };
   }
   return { count, next: rows.length < SLICE_ROWS ? undefined : rows.at(-1) };
 }

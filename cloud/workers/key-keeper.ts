@@ -21,17 +21,20 @@ export const startKeyKeeper = (store: Store, log: Logger, keys: Keys): Worker =>
 
 /** From the first passport to the last, once more where a node may have signed with the retired key meanwhile. */
 async function resignAll(store: Store, log: Logger, keys: Keys, stopping: () => boolean): Promise<void> {
-  const { kids, allOver } = await store.read("keys to sign anew for", toResign);
-  if (kids.size === 0) return;
+  const { retired, allOver } = await store.read("keys to sign anew for", toResign);
+  if (retired.size === 0) return;
   let credentials = 0;
   for (let after: Place | undefined = START; after;) {
     if (stopping()) return;
     const from: Place = after;
-    const { count, next } = await store.write("sign passports anew", (tx) => resign(tx, keys, kids, from));
+    const { count, next } = await store.write("sign passports anew", (tx) => resign(tx, keys, retired, from));
     credentials += count;
     after = next;
   }
-  if (allOver) await store.write("signed anew", (tx) => resigned(tx, kids));
+  if (allOver) await store.write("signed anew", (tx) => resigned(tx, retired));
   if (credentials > 0 || allOver)
-    log.info({ event: "passports-resigned", kids: [...kids], credentials }, "what retired keys had signed of passports was signed anew");
+    log.info(
+      { event: "passports-resigned", kids: [...retired.keys()], credentials },
+      "what retired keys had signed of passports was signed anew",
+    );
 }

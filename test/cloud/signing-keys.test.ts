@@ -2,11 +2,13 @@
 import { randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { eq } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
+import { passportVersions } from "../../cloud/store/schema.ts";
 import { verify } from "../../cloud/verify.ts";
 import { refusal } from "../../fixtures/client.ts";
-import { partsOf } from "../../fixtures/forge.ts";
+import { partsOf, tampered } from "../../fixtures/forge.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { publishedPassport } from "../../fixtures/passports.ts";
 import type { World } from "../../fixtures/world.ts";
@@ -40,6 +42,13 @@ test("half a minute after a key was retired nothing that it signed counts, and e
   const w = await world({ settings: PUBLIC, clock: "stopped" });
   const [old = ""] = await kidsIn(w);
   const made = [await anchored(w), await anchored(w)];
+  const changed = await anchored(w);
+  const isChanged = eq(passportVersions.passportId, changed.id);
+  const forged = tampered(changed.credential, (parts) => ({
+    ...parts,
+    payload: { ...parts.payload, validFrom: "2020-01-01T00:00:00.000Z" },
+  }));
+  await w.store.write("forge", (tx) => tx.db.update(passportVersions).set({ credential: forged }).where(isChanged));
   const { token, ask } = await tokenOf(w);
   const worksWith = async (one: string) => (await w.as(one).get("/products")).status;
   expect(await worksWith(token)).toBe(200);
@@ -78,6 +87,7 @@ test("half a minute after a key was retired nothing that it signed counts, and e
     expect([judged.verdict, judged.checks[0].message]).toEqual(["invalid", expect.stringContaining(`the key ${old} was retired`)]);
     expect((await verify([saved("old.vc", credential), "--keys", keys])).code).toBe(1);
   }
+  expect((await w.nobody.get(`//p/${changed.productId}.vc`)).text).toBe(forged); // and no better than before
   const audit = (await w.admin.get("/audit-logs?action=auth.signing_key_retired")).body.data;
   expect(audit.map(({ subject }: { subject: string }) => subject)).toEqual([old]); // once, however often it was said
 
