@@ -55,9 +55,10 @@ export type Sgtin = { gtin: string; serial: string; companyPrefixLength: number;
 const noEpc = (reason: string) => new Refusal("EPC_UNAVAILABLE", reason);
 
 /** The EPC of an item as 24 hex digits. How many digits are the company's can't be seen in a GTIN: another split is another EPC. */
-export function encodeSgtin96({ gtin, serial, companyPrefixLength, filter }: Sgtin): string {
-  const fault = gtinFault(gtin) ?? (gtin.length === 14 ? undefined : "must have 14 digits");
-  if (fault) throw noEpc(`the GTIN ${gtin} ${fault}`);
+export function encodeSgtin96({ gtin: given, serial, companyPrefixLength, filter }: Sgtin): string {
+  const fault = gtinFault(given);
+  if (fault) throw noEpc(`the GTIN ${given} ${fault}`);
+  const gtin = gtin14(given); // the digits are counted from its front
   const serialIsUnfit = epcSerialFault(serial);
   if (serialIsUnfit) throw noEpc(`the serial ${serial} ${serialIsUnfit}`);
   const partition = 12 - companyPrefixLength;

@@ -51,7 +51,7 @@ describe("what isn't one EPC and no other is refused", () => {
     ["nothing", { serial: "" }],
     ["other digits", { serial: "١٢٣" }],
     ["a wrong check digit", { gtin: "09506000134353" }],
-    ["an unpadded GTIN", { gtin: "9506000134352" }],
+    ["a GTIN of 11 digits", { gtin: "12345678903" }],
     ["a prefix of 5 digits", { companyPrefixLength: 5 }],
     ["a prefix of 13 digits", { companyPrefixLength: 13 }],
     ["half a prefix", { companyPrefixLength: 7.5 }],
@@ -77,6 +77,12 @@ describe("what isn't one EPC and no other is refused", () => {
   ])("decoding %s", (_what, hex) => {
     expect(() => decodeSgtin96(hex)).toThrow(expect.objectContaining({ code: "EPC_UNAVAILABLE" }));
   });
+});
+
+test.each(["9506000134352", "012345678905", "96385074"])("the GTIN %s is encoded as the 14 digits that it stands for", (gtin) => {
+  const padded = { ...item, gtin: gtin.padStart(14, "0") };
+  expect(encodeSgtin96({ ...item, gtin })).toBe(encodeSgtin96(padded));
+  expect(decodeSgtin96(encodeSgtin96({ ...item, gtin }))).toEqual(padded);
 });
 
 test("the largest serial and zero are encoded", () => {
