@@ -1,13 +1,13 @@
 // Passports as EN 18222 reads them: found by their own id or by their product's Digital Link, in EN 18223's envelope, over all tenants.
 import { setImmediate as turn } from "node:timers/promises";
 import { and, asc, eq, gt, inArray, isNotNull } from "../store/drizzle.ts";
-import { keyOf, type LinkKey } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Granularity } from "#shared/states.ts";
 import type { Dpp, DppElement } from "#shared/wire/dpps.ts";
 import { even } from "../store/prepared.ts";
 import { claims, issuedCredentials, passports, passportVersions, products } from "../store/schema.ts";
 import { type Store, together, type Tx } from "../store/store.ts";
+import { linkedBy } from "./epc.ts";
 import { instant } from "./instant.ts";
 import { UNTP_DPP } from "./issued-credentials.ts";
 import { pageOf, type PageQuery, UUID, wholeReply } from "./page.ts";
@@ -88,21 +88,9 @@ function nothingVoided(error: unknown): undefined {
   if (!(error instanceof Refusal && error.code === "SERIAL_VOIDED")) throw error;
 }
 
-/** The key in a Digital Link, on whichever host it stands: the identifier is its path. What isn't one names nothing. */
-function keyIn(link: string): LinkKey | undefined {
-  const path = URL.parse(link)?.pathname;
-  if (!path?.startsWith("/01/")) return undefined;
-  try {
-    return keyOf(path);
-  } catch (error) {
-    if (error instanceof Refusal) return undefined;
-    throw error;
-  }
-}
-
 type Named = { identity: string; granularity: Granularity };
 function namedBy(link: string): Named | undefined {
-  const key = keyIn(link);
+  const key = linkedBy(link);
   if (key === undefined) return undefined;
   const { gtin, cpv, lot, serial } = key;
   if (serial !== undefined) return { identity: `${gtin}/${serial}`, granularity: "item" };
@@ -112,7 +100,7 @@ function namedBy(link: string): Named | undefined {
 
 /** A label's link names one thing of a product, and the resolver knows of which. */
 async function ofLabel(tx: Tx, link: string, origin: string): Promise<string | undefined> {
-  const key = keyIn(link);
+  const key = linkedBy(link);
   if (key?.serial === undefined) return undefined;
   try {
     return (await resolve(tx, key, new URL(origin).host)).levels[0].productId;

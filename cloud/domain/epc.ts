@@ -1,5 +1,5 @@
 // Names of things in EPCIS: GS1 Digital Links and EPC URNs. What is wrong with one where its digits tell, and the one form to find it by.
-import { keyOf as linkKey } from "#shared/digital-link.ts";
+import { keyOf as linkKey, type LinkKey } from "#shared/digital-link.ts";
 import { Refusal } from "#shared/errors.ts";
 import { serialFault, withCheckDigit } from "#shared/gs1.ts";
 
@@ -91,6 +91,18 @@ function gtinLink(path: string, pairs: Pair[]): Reading {
     return serial === undefined ? { key: written(pairs), level: "class" } : itemNamed(gtin, serial);
   } catch (error) {
     if (error instanceof Refusal) return { fault: `is no GS1 Digital Link: ${error.message}` };
+    throw error;
+  }
+}
+
+/** The key in a GTIN's link, on whichever host and behind whichever stem it stands: the identifier is the path's end. What isn't one names nothing. */
+export function linkedBy(uri: string): LinkKey | undefined {
+  const pairs = pairsOf(uri);
+  if (pairs?.[0]?.[0] !== "01") return undefined;
+  try {
+    return linkKey(`/${pairs.flat().join("/")}`);
+  } catch (error) {
+    if (error instanceof Refusal) return undefined;
     throw error;
   }
 }

@@ -30,7 +30,8 @@ test("a published passport is read by its id, as urn or bare, with its data as k
     contentSpecificationIds: ["https://test.uncefact.org/vocabulary/untp/dpp/0.6.0/"],
   });
   for (const same of [`dpps/${id}`, `dpps/urn%3Auuid%3A${id}`, `dppsByProductId/${productId}`]) expect(await get(same)).toEqual(dpp);
-  for (const link of [dpp.uniqueProductIdentifier, `https://id.gs1.org/01/${gtin}/21/S%2F1`])
+  const others = ["https://id.gs1.org", "https://brand.example/dpp", "https://brand.example/01/dpp/", "http://brand.example:8080/a/b"];
+  for (const link of [dpp.uniqueProductIdentifier, ...others.map((place) => `${place}/01/${gtin}/21/S%2F1`)])
     expect(await get(`dppsByProductId/${encodeURIComponent(link)}?representation=compressed`)).toEqual(dpp);
 });
 
