@@ -17,10 +17,9 @@ type Media = (typeof MEDIA)[number];
 
 /** The uid, and the form that its suffix names. */
 function split(name: string): { uid: string; media: Media | undefined } {
-  const [uid = "", suffix] = name.split(".", 2);
-  return suffix !== undefined && Object.hasOwn(SUFFIXES, suffix)
-    ? { uid, media: SUFFIXES[suffix as keyof typeof SUFFIXES] }
-    : { uid: name, media: undefined };
+  const [uid = "", ...suffix] = name.split(".");
+  const named = suffix.join(".");
+  return Object.hasOwn(SUFFIXES, named) ? { uid, media: SUFFIXES[named as keyof typeof SUFFIXES] } : { uid: name, media: undefined };
 }
 
 type Form = { body: string; headers: Record<string, string> };

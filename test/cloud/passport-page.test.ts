@@ -54,6 +54,10 @@ test.each([
   expect([head.status, type(head), head.headers.get("etag"), head.text]).toEqual([200, expected, answer.headers.get("etag"), ""]);
 });
 
+test.each([".json", ".VC", ".", ".vc.jsonld", ".jsonld.bak", ".vc."])("what ends in %s is the address of nothing", async (end) => {
+  expect(code(await at(kettle.id + end))).toEqual([404, "NOT_FOUND"]);
+});
+
 test("the data is the signed document to the letter, and the credential is the one that was issued", async () => {
   expect((await at(`${kettle.id}.vc`)).text).toBe(credential);
   const { body } = await at(`${kettle.id}.jsonld`);
