@@ -5,9 +5,7 @@ import { closeContext, openBrowser } from "../../fixtures/browser.ts";
 import { stationOf } from "../../fixtures/print-shop.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
 import { world } from "../world.ts";
-import { axeSays, executable, opened, overflow, PHONE, type Seen } from "./eyes.ts";
-
-const SHOTS = process.env["SCREENSHOTS"];
+import { axeSays, executable, opened, overflow, PHONE, type Seen, shot } from "./eyes.ts";
 
 describe.skipIf(!executable)("in a browser", async () => {
   const w = await world();
@@ -103,7 +101,7 @@ describe.skipIf(!executable)("in a browser", async () => {
         expect(await axeSays(page)).toEqual([]);
         expect(await overflow(page)).toBe(0);
         if (name !== "linkset") expect(await page.getAttribute("html", "lang")).toBe(locale);
-        if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}-${locale}-${colorScheme}.png`, fullPage: true });
+        await shot(page, `passport/${name}-${locale}-${colorScheme}`, true);
       });
     },
   );
@@ -124,7 +122,7 @@ describe.skipIf(!executable)("in a browser", async () => {
     await visit(path, { viewport: { width: 320, height: 256 }, extraHTTPHeaders, bypassCSP: true }, async ({ page }) => {
       expect(await page.locator("article").count()).toBeGreaterThan(0);
       expect([await axeSays(page), await overflow(page)]).toEqual([[], 0]);
-      if (SHOTS) await page.screenshot({ path: `${SHOTS}/report.png`, fullPage: true });
+      await shot(page, "passport/compliance-report", true);
     });
   });
 
@@ -137,7 +135,7 @@ describe.skipIf(!executable)("in a browser", async () => {
       expect(await page.locator("img:not([alt]), input:not([aria-label])").count()).toBe(0);
       expect([requests.filter((url) => !url.startsWith(w.url) && !url.startsWith("data:")), complaints]).toEqual([[], []]);
       expect(await overflow(page)).toBe(0);
-      if (SHOTS) await page.screenshot({ path: `${SHOTS}/docs.png` });
+      await shot(page, "passport/docs");
     });
   });
 
@@ -170,7 +168,7 @@ describe.skipIf(!executable)("in a browser", async () => {
       await page.emulateMedia({ media: "print", colorScheme: "dark" });
       expect(await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")).toBe("rgb(255, 255, 255)");
       expect(await page.evaluate("getComputedStyle(document.documentElement).color")).toBe("rgb(0, 0, 0)");
-      if (SHOTS) await page.screenshot({ path: `${SHOTS}/print.png`, fullPage: true });
+      await shot(page, "passport/kettle-printed", true);
     });
   });
 });
