@@ -2,7 +2,7 @@
 import { randomUUIDv7 } from "node:crypto";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { leaseOf } from "#shared/states.ts";
+import { leasedStates, leaseOf } from "#shared/states.ts";
 import { templateDigest } from "#shared/templates.ts";
 import { type ClaimBatch, type Claimed, ENVELOPE_TYPE, needNames } from "#shared/wire/jobs.ts";
 import type { Signing } from "../keys.ts";
@@ -26,6 +26,12 @@ const NUMBER = "CAST(? AS BIGINT)";
 /** Until when those are due that the reaper comes to next, as many as fill any claim: after an outage each would look through the leases of the whole floor. */
 const FIRST_DUE = `COALESCE((SELECT look_at FROM print_jobs WHERE look_at <= ${NUMBER} ORDER BY look_at LIMIT 1 OFFSET ${limits.CLAIMS_MAX_ITEMS - 1}), ${NUMBER})`;
 
+/** The states in which the end of a lease frees the job. */
+const FREED = leasedStates
+  .filter((state) => leaseOf(state) === "reclaimable")
+  .map((state) => `'${state}'`)
+  .join(", ");
+
 const ofProduct = (column: string) =>
   `(SELECT ${column} FROM products WHERE products.tenant_id = print_jobs.tenant_id AND products.id = print_jobs.product_id)`;
 
@@ -43,7 +49,7 @@ function rangesOf(offered: number, withStation: boolean, end: string): string {
   );
   const lost = first(
     // Spelled so that the index of what is to be looked at is taken, and no engine thinks of another: not the tenant's whole history, nor all that is in these states.
-    `tenant_id || '' = ${TEXT} AND pool = 0 AND look_at <= ${FIRST_DUE} AND lease_expires_at <= ${NUMBER} AND state || '' IN ('CLAIMED', 'RENDERED') AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
+    `tenant_id || '' = ${TEXT} AND pool = 0 AND look_at <= ${FIRST_DUE} AND lease_expires_at <= ${NUMBER} AND state || '' IN (${FREED}) AND attempt < max_attempts AND station IN (${stations.join(", ")}) AND needs IN (${doable.join(", ")})`,
   );
   return [...waiting, lost].map((range, i) => `SELECT * FROM (${range}) AS range${i}`).join(" UNION ALL ");
 }

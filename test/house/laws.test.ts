@@ -6,6 +6,7 @@ import { type ErrorCode, errors, shownCode } from "#shared/errors.ts";
 import { eventNames } from "#shared/events.ts";
 import { limits } from "#shared/limits.ts";
 import { scopes } from "#shared/scopes.ts";
+import { leasedStates } from "#shared/states.ts";
 import { Settings as StationSettings } from "../../agent/config.ts";
 import { settings } from "../../cloud/config.ts";
 
@@ -50,6 +51,11 @@ test("there is one class besides the settings' own error: Refusal", () => {
     [...text.matchAll(/^(?:export )?class (\w+)/gm)].map(([, name]) => name),
   );
   expect(new Set(classes)).toEqual(new Set(["ConfigError", "Refusal"]));
+});
+
+test("what the end of a lease means is asked of the table of states, by SQL too", () => {
+  const listed = new RegExp(`\\bIN \\([^)$]*'(?:${leasedStates.join("|")})'`);
+  expect(sources("cloud/domain/**/*.ts").flatMap(({ file, text }) => (listed.test(text) ? [file] : []))).toEqual([]);
 });
 
 const textOf = (folders: string[], but = "") =>
