@@ -27,7 +27,7 @@ import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import { traceRequests } from "./traced-requests.ts";
 import { answerUnrouted } from "./unrouted.ts";
-import { answerBadHttp, answerOddHttp } from "./bad-http.ts";
+import { answerBadHttp, answerOddHttp, hostFault } from "./bad-http.ts";
 
 export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyInstance> {
   const loggerInstance: FastifyBaseLogger = given.log;
@@ -43,7 +43,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     connectionTimeout: limits.ANSWER_UNTAKEN_MAX_MS, // else who reads nothing of an answer has it kept for good
     ...(given.trustProxy.length > 0 ? { trustProxy: given.trustProxy } : {}),
     http: {
-      requireHostHeader: false,
+      requireHostHeader: false, // Node's own refusal has no words
       maxHeaderSize: limits.HEADERS_MAX_BYTES,
       headersTimeout: limits.HEADERS_MAX_MS,
       connectionsCheckingInterval: 2_000,
@@ -74,7 +74,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     if (!request.routeOptions.config.route?.always) askedAt ??= performance.now();
     request.caller = anonymous;
     void reply.headers({ "x-correlation-id": request.id, ...secure });
-    next(deps.store.pending() > limits.STORE_QUEUE_MAX_UNITS ? shed(request) : undefined);
+    next(hostFault(request.raw) ?? (deps.store.pending() > limits.STORE_QUEUE_MAX_UNITS ? shed(request) : undefined));
   });
   answerOddHttp(app.server);
   answerOverdue(app);

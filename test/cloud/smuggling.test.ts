@@ -65,6 +65,21 @@ test.each<[string, (text: string) => string]>([
   expect(w.logged().join("\n")).not.toContain(id);
 });
 
+test.each([
+  ["none", ""],
+  ["two", "host: a\r\nHost: b\r\n"],
+  ["the same twice", "host: a\r\nhost: a\r\n"],
+])("a request with another number of hosts than one is refused: %s", async (_what, hosts) => {
+  for (const line of ["GET /healthz", "POST /api/v2/products", "GET /nowhere"]) {
+    const heard = await speakToTheEnd(`${line} HTTP/1.1\r\n${hosts}content-length: 0\r\nconnection: close\r\n\r\n`);
+    expect([answers(heard), heard]).toEqual([
+      [400],
+      expect.stringContaining('"code":"MALFORMED_REQUEST","message":"a request has one Host header'),
+    ]);
+  }
+  expect(answers(await speakToTheEnd("GET /healthz HTTP/1.0\r\n\r\n"))).toEqual([200]); // a probe of then
+});
+
 test("the same second request is heard where it follows a whole one: the test would see it", async () => {
   const { id, text } = hidden("connection: close\r\n");
   const heard = await speakToTheEnd(`GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n${text}`);
