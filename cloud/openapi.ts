@@ -118,6 +118,12 @@ function hasToCome({ body, judge }: Route): boolean {
   return required.length > 0 || minProperties > 0 || (judge?.({}, [], {}) ?? []).length > 0;
 }
 
+/** A file as the one part of a form, by its name; bare it is the body itself. */
+const asForm = ({ takesFile, example }: Route) => ({
+  schema: closed({ file: Type.String({ contentMediaType: takesFile }) }),
+  example: { file: example },
+});
+
 /** A refusal's other forms, for those who accept them. */
 const otherForms = (route: Route) => ({
   ...(isEn18222(pathOf(route)) ? {} : { [PROBLEM]: { schema: { $ref: "#/components/schemas/Problem" } } }),
@@ -125,7 +131,7 @@ const otherForms = (route: Route) => ({
 });
 
 type Answer = { content?: Record<string, unknown>; headers?: Record<string, unknown> };
-type Operation = { requestBody?: { required: boolean }; responses?: Record<string, Answer> };
+type Operation = { requestBody?: { required: boolean; content?: object }; responses?: Record<string, Answer> };
 type Document = { paths?: Record<string, Record<string, Operation>>; components?: object };
 
 /** What most languages' expressions don't know: whoever validates by the document would stumble over it, also where no text is wrong. */
@@ -147,6 +153,7 @@ function completed(document: Document, routes: readonly Route[]): Document {
   for (const route of routes) {
     const { requestBody, responses = {} } = document.paths?.[pathOf(route)]?.[route.method.toLowerCase()] ?? {};
     if (requestBody && route.body?.type === "object") requestBody.required = hasToCome(route);
+    if (requestBody && route.takesFile) Object.assign(requestBody.content ?? {}, { "multipart/form-data": asForm(route) });
     for (const [status, answer] of Object.entries(responses)) {
       if (Number(status) >= 400) answer.content = { ...answer.content, ...otherForms(route) };
       answer.headers = headersOf(route, Number(status));

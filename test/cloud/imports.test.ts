@@ -206,9 +206,14 @@ test("what can't be taken in is refused at once", async () => {
   expect(codeOf(await w.admin.send("POST", "/imports?category=electronics"))).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
 });
 
-test("a form with a file is taken as well", async () => {
+test("a form with a file is taken as well, and the document shows what is in it", async () => {
+  const document = (await w.nobody.get("/openapi.json")).body;
+  const shown = document.paths["/api/v2/imports"].post.requestBody.content["multipart/form-data"];
+  expect(shown.schema).toMatchObject({ type: "object", required: ["file"], additionalProperties: false });
+  expect(Object.keys(shown.example)).toEqual(Object.keys(shown.schema.properties));
   const form = new FormData();
-  form.set("file", new Blob([`${HEADER}\n${row()}\n`], { type: "text/csv" }), "products.csv");
+  const [part = ""] = Object.keys(shown.example);
+  form.set(part, new Blob([`${HEADER}\n${row()}\n`], { type: shown.schema.properties[part].contentMediaType }), "products.csv");
   const answer = await fetch(`${w.url}/api/v2/imports?category=electronics`, {
     method: "POST",
     headers: { authorization: `Bearer ${w.adminKey}` },
