@@ -142,6 +142,10 @@ function asShown(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(asShown);
   if (!isObject(value)) return value;
   if ("shownAs" in value) return asShown(value["shownAs"]);
+  if ("asksToo" in value) {
+    const { asksToo, ...shape } = value;
+    return asShown({ ...shape, ...(asksToo as object) });
+  }
   const { pattern, ...rest } = value;
   if (typeof pattern === "string" && UNPORTABLE.test(pattern))
     return { ...rest, description: [rest["description"], patternWords[pattern]].filter(Boolean).join("; ") };

@@ -25,7 +25,7 @@ const lenient = new Ajv({ ...options, coerceTypes: true });
 const brief = new Ajv({ ...options, coerceTypes: false, allErrors: false });
 for (const ajv of [strict, lenient, brief]) {
   addFormats.default(ajv);
-  ajv.addKeyword("shownAs"); // for the document alone
+  for (const keyword of ["shownAs", "asksToo"]) ajv.addKeyword(keyword); // for the document alone
   ajv.addFormat("date-time", { validate: isInstant });
   // Ajv's own holds each item against each other one unless it is told that all are text: a megabyte of words kept everybody waiting for most of a minute.
   ajv.removeKeyword("uniqueItems").addKeyword({

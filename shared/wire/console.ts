@@ -6,11 +6,14 @@ import { closed, Id, Instant, nullable, type Static } from "./common.ts";
 import { TokenRequest } from "./credentials.ts";
 
 /** Either a key, or a client with its secret. */
-export const SignIn = closed({
-  key: Type.Optional(Type.String({ minLength: 1, maxLength: limits.SECRET_MAX_LENGTH, description: "An API key" })),
-  client_id: Type.Optional(TokenRequest.properties.client_id),
-  client_secret: Type.Optional(TokenRequest.properties.client_secret),
-});
+export const SignIn = closed(
+  {
+    key: Type.Optional(Type.String({ minLength: 1, maxLength: limits.SECRET_MAX_LENGTH, description: "An API key" })),
+    client_id: Type.Optional(TokenRequest.properties.client_id),
+    client_secret: Type.Optional(TokenRequest.properties.client_secret),
+  },
+  { asksToo: { oneOf: [{ required: ["key"] }, { required: ["client_id", "client_secret"] }] } },
+);
 export type SignIn = Static<typeof SignIn>;
 
 export const ConsoleSession = closed({

@@ -2,11 +2,10 @@
 import { Type } from "typebox";
 import { closed, Id, Instant, Name, nullable, Scopes, Secret, type Static } from "./common.ts";
 
-export const ApiKeyCreate = closed({
-  name: Name,
-  scopes: Type.Optional(Scopes),
-  permissions: Type.Optional(Scopes),
-});
+export const ApiKeyCreate = closed(
+  { name: Name, scopes: Type.Optional(Scopes), permissions: Type.Optional(Scopes) },
+  { asksToo: { anyOf: [{ required: ["scopes"] }, { required: ["permissions"] }] } },
+);
 export type ApiKeyCreate = Static<typeof ApiKeyCreate>;
 
 const apiKey = {

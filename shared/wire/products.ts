@@ -15,15 +15,18 @@ const Stage = Type.Enum(Object.keys(productStages) as (keyof typeof productStage
 const Status = Type.Enum([...productStatuses]);
 
 /** Lengths of serial and GTIN are judged by GS1's rules, and absent extensions are a 422: neither is a matter of shape. */
-export const ProductCreate = closed({
-  name: ProductName,
-  description: Description,
-  category: Category,
-  gtin: Gtin,
-  serialNumber: Serial,
-  extensions: Type.Optional(Extensions),
-  granularity: Type.Optional(Granularity),
-});
+export const ProductCreate = closed(
+  {
+    name: ProductName,
+    description: Description,
+    category: Category,
+    gtin: Gtin,
+    serialNumber: Serial,
+    extensions: Type.Optional(Extensions),
+    granularity: Type.Optional(Granularity),
+  },
+  { asksToo: { required: ["name", "description", "category", "gtin", "serialNumber", "extensions"] } },
+);
 export type ProductCreate = Static<typeof ProductCreate>;
 
 /** Any part of it. */
