@@ -4,6 +4,10 @@ export const limitTable = {
   BODY_MAX_BYTES: [1_048_576, "A request body, unless a route says otherwise; larger is 413 PAYLOAD_TOO_LARGE"],
   HEADERS_MAX_BYTES: [16_384, "All request headers together; larger is 431 HEADERS_TOO_LARGE"],
   JSON_MAX_DEPTH: [32, "Nesting of a JSON body; deeper is 400 VALIDATION_ERROR"],
+  JSON_NESTED_MAX_ITEMS: [
+    1_000_000,
+    "Lists and objects in a JSON body; more are 400 VALIDATION_ERROR, as everybody would wait for seconds while they are read",
+  ],
   FAULTS_MAX_ITEMS: [100, "Faults that one refusal names"],
   FAULTS_SOUGHT_MAX_VALUES: [100_000, "Values of JSON that are searched for all their faults; of what is larger the first one is told"],
   FAULT_FIELD_MAX_LENGTH: [500, "Characters of a field's name in a refusal; of a longer one the beginning is told"],

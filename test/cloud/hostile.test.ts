@@ -231,6 +231,25 @@ test.each([
   expect(performance.now() - began).toBeLessThan(5_000);
 });
 
+test.each([
+  ["inside one another", "[".repeat(8_000_000) + "]".repeat(8_000_000)],
+  ["thirty deep", Array.from({ length: 260_000 }, () => "[".repeat(30) + "]".repeat(30)).join()],
+])("millions of lists, %s, are refused before they are read", async (_how, lists) => {
+  const { status, body } = await w.admin.send("POST", "/products/batch", { body: `{"items":[${lists}]}`, headers: json });
+  expect([status, body.error?.code, body.error?.details.fields]).toEqual([
+    400,
+    "VALIDATION_ERROR",
+    [{ field: "body", rule: "nested", message: "has more than 1000000 lists and objects in it" }],
+  ]);
+});
+
+test("brackets in a text are no lists, whatever stands before them", async () => {
+  const item = { name: "Kettle", description: '\\"[{'.repeat(2_500), category: "electronics", serialNumber: "1", extensions: {} };
+  const items = Array.from({ length: 210 }, (_, n) => ({ ...item, gtin: gtinOf(700_000 + n) }));
+  const { status, body } = await w.admin.post("/products/batch", { items });
+  expect([status, body]).toEqual([200, { created: 210, failed: 0, errors: [] }]);
+});
+
 test("a form of more fields than anybody has is refused before they are parted", async () => {
   const headers = { "content-type": "application/x-www-form-urlencoded", "idempotency-key": "form" };
   const body = Array.from({ length: 150_000 }, (_, n) => n).join("&");
