@@ -34,11 +34,12 @@ function isNamedBy({ id }: File, asserting: readonly unknown[]): (method: unknow
 
 export function ringFrom(file: unknown): Ring {
   const { id, verificationMethod, keys, kty } = (file ?? {}) as File;
-  const did = typeof id === "string" && verificationMethod ? id : undefined;
-  const isDid = Array.isArray(verificationMethod);
-  const asserting = isDid ? assertingIn(file as File) : undefined;
+  const isKeys = keys !== undefined || kty !== undefined;
+  const asserting = isKeys ? undefined : assertingIn(file as File);
   const embedded = (asserting ?? []).filter((one) => typeof one === "object");
-  const methods = isDid ? [...verificationMethod, ...embedded] : (keys ?? (kty ? [file] : []));
+  const isDid = Array.isArray(verificationMethod) || embedded.length > 0; // a document may name all its methods where it uses them
+  const did = typeof id === "string" && isDid ? id : undefined;
+  const methods = isDid ? [...listOf(verificationMethod), ...embedded] : (keys ?? (kty ? [file] : []));
   if (!Array.isArray(methods) || methods.length === 0)
     throw new Error("the keys are neither a DID document nor a key set (JWKS) nor a key (JWK)");
   const jwks: unknown[] = isDid ? methods.map(jwkOf) : methods;
@@ -60,6 +61,7 @@ export function ringFrom(file: unknown): Ring {
   };
 }
 
+const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 const nameOf = (jwk: unknown): string =>
   String((jwk as { kid?: unknown }).kid)
     .split("#")

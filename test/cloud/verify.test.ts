@@ -397,6 +397,7 @@ test("a key that its owner doesn't sign with, or not any more, stands in the doc
     { ...did, verificationMethod: [short] },
     { ...did, verificationMethod: [], assertionMethod: [method] },
     { ...did, verificationMethod: [], assertionMethod: method },
+    { id: did.id, assertionMethod: [method] },
     { ...did, assertionMethod: method.id },
     { ...did, assertionMethod: [...did.assertionMethod, null, 5] },
   ])
