@@ -3,6 +3,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
@@ -68,6 +69,32 @@ test.each([
   const post = async (body: unknown) => (await fetch(control.url, { method: "POST", body: JSON.stringify(body) })).json();
   expect(await post(order)).toEqual({ error: `there is no "falt" here; there are ${known}` });
   expect(await post(null)).toEqual({ error: `send an object with ${known}` });
+});
+
+test.each([
+  ["printers/ipp.ts", "held"],
+  ["scanners/line.ts", "wrong"],
+  ["scanners/camera.ts", "mirrored"],
+])("%s has its faults by the command line as by HTTP, and a typo is told", async (file, fault) => {
+  const said = started(file, "--port", "0", "--control", "0", "--fault", fault);
+  expect(await said()).toMatch(/^SIMULATED .*; control: http:/);
+  const { status, stderr } = spawnSync(process.execPath, [`fixtures/${file}`, "--fault", "gremlins"], { encoding: "utf8" });
+  expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(RegExp(`^"gremlins" isn't one of none, .*${fault}`)) });
+});
+
+test("a scanner scans with the fault, the line's end and the AIM identifier that were typed, unless told otherwise with the text", async () => {
+  const said = started("scanners/line.ts", "--port", "0", "--control", "0", "--fault", "wrong", "--suffix", "cr", "--aim");
+  const [, port, control = ""] = /tcp:\/\/127\.0\.0\.1:(\d+); control: (\S+)/.exec(await said()) ?? [];
+  const line = connect(Number(port), "127.0.0.1").setEncoding("latin1");
+  onTestFinished(() => void line.destroy());
+  await once(line, "connect");
+  const scanned = async (order: object) => {
+    const heard = once(line, "data");
+    await fetch(control, { method: "POST", body: JSON.stringify(order) });
+    return (await heard)[0] as string;
+  };
+  expect(await scanned({ text: "label 1" })).toBe("]Q1label 2\r");
+  expect(await scanned({ text: "label 1", fault: "none", suffix: "lf", aim: false })).toBe("label 1\n");
 });
 
 test("a camera whose picture is being written, or has been moved away, has none now and outlives it", async () => {
