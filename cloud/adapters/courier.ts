@@ -151,8 +151,10 @@ export function createCourier(options: CourierOptions): Courier {
 function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs">> {
   return new Promise((resolve, reject) => {
     request.once("error", reject);
-    request.once("close", () => reject(new Error(saying("ended_unanswered")))); // all that Node says of a 101
+    let isAnswering = false;
+    request.once("close", () => reject(new Error(saying(isAnswering ? "ended_midway" : "ended_unanswered")))); // all that Node says of a 101
     request.once("response", (response) => {
+      isAnswering = true;
       const chunks: Buffer[] = [];
       let bytes = 0;
       const done = () =>
@@ -170,7 +172,6 @@ function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs
       });
       response.once("end", done);
       response.once("error", reject);
-      response.once("close", () => reject(new Error(saying("ended_midway"))));
     });
   });
 }

@@ -18,6 +18,7 @@ const hasty = await world({ settings: PRIVATE, clock: "stopped", tryMaxMs: 300 }
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const hex = (secret: string, text: string) => createHmac("sha256", secret).update(text).digest("hex");
+const halfway: Answer = (_n, response) => void response.socket?.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
 const firstOf = ({ receiver }: Hooked) => receiver.received[0]!;
 const standard = (headers: unknown) => headers as Record<string, string>;
 
@@ -129,11 +130,7 @@ test.each([
   ["301, which is not followed", w, answering(301)],
   ["a timeout", hasty, () => {}],
   ["a reset", w, (_n, response) => response.socket?.resetAndDestroy()],
-  [
-    "a close in the middle of the body",
-    w,
-    (_n, response) => void response.socket?.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
-  ],
+  ["a close in the middle of the body", w, halfway],
 ] satisfies [string, World, Answer][])("clause 4: after %s it is tried again", async (_name, at, answer) => {
   const h = await hooked(at, ["print.confirmed"], answer);
   await h.print();
@@ -141,6 +138,14 @@ test.each([
   expect([status, nextTryAt]).toEqual(["pending", attempts[0]?.nextTryAt]);
   at.later(SCHEDULE_MS[0] * 1.2);
   await h.latest(tried(2));
+});
+test.each([
+  ["in the middle of its answer", "the connection ended in the middle of the answer", halfway],
+  ["before it answered", "socket hang up", (_n, response) => void response.socket?.end()],
+] satisfies [string, string, Answer][])("of a receiver that hung up %s the try says so", async (_name, error, answer) => {
+  const h = await hooked(w, ["print.confirmed"], answer);
+  await h.print();
+  expect(await h.latest(tried(1))).toMatchObject({ attempts: [{ status: null, error, responseHead: null }] });
 });
 test("clause 4: the back-off is 5 s, 30 s, 2 min, 15 min, 1 h, 4 h, 12 h, each jittered by a tenth; then it is exhausted", async () => {
   expect(SCHEDULE_MS).toEqual([5_000, 30_000, 2 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS]);
