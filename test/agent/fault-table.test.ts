@@ -20,8 +20,11 @@ const ROWS: Row[] = [
     fault: "paper out before or in the middle of a label",
     shows: "blocked, media out; the lease is kept; it resumes once",
     never: "PRINTED_ATTESTED, a second copy",
-    drawn: { printer: ["paper-out"] },
-    tests: [["agent/station.test.ts", "out of paper in the middle of a label: its lease lives, and it comes out once"]],
+    drawn: { printer: ["paper-out", "flags-faults"] },
+    tests: [
+      ["agent/station.test.ts", "out of paper in the middle of a label: its lease lives, and it comes out once"],
+      ["agent/zpl.test.ts", "by firmware that falls silent and by firmware that doesn't"],
+    ],
   },
   {
     fault: "head open, ribbon out, paused, over temperature",

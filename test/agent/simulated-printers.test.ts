@@ -89,6 +89,18 @@ async function program(...args: string[]) {
   return { started, lines, url: /tcp:\S+/.exec(lines[1] ?? "")?.[0] ?? "" };
 }
 
+test("a printer without labels says nothing when asked how it is, or sets its flag, as it was told by the command line or over HTTP", async () => {
+  const { lines, url } = await program("--fault", "paper-out", "--fault", "flags-faults");
+  const control = /http:\S+/.exec(lines[2] ?? "")?.[0];
+  const { printer } = await printOn(url, { name: "older", driver: zpl });
+  const out = { ready: false, faults: [{ name: "media-out" }] };
+  expect(await printer.preflight()).toMatchObject({ ...out, source: ["~HS", "~HQES"] });
+  await ky.delete(`${control}/faults/flags-faults`);
+  expect(await printer.preflight()).toMatchObject({ ...out, source: ["~HQES"] });
+  await ky.post(`${control}/faults`, { json: { name: "flags-faults" } });
+  expect(await printer.preflight()).toMatchObject({ ...out, source: ["~HS", "~HQES"] });
+});
+
 test("from the command line it says what it is, misbehaves as told, prints, and ends when told", async () => {
   const { started: itself, lines, url } = await program("--fault", "paper-out:after=1");
   expect(lines[0]).toBe("SIMULATED zpl printer: nothing is printed here.");

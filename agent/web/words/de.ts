@@ -308,6 +308,7 @@ export const de: Words = {
     "odometer-reset": "sein Zähler wird auf null gesetzt",
     "dont-answer": "keine Frage wird beantwortet",
     "no-counter": "er hat keinen Etikettenzähler",
+    "flags-faults": "er sagt mit einem Merker, was ihm fehlt, wie ältere Firmware",
   },
   noSimulator: "Dieser Simulator nimmt keine Befehle an.",
   about: "Station",

@@ -285,6 +285,7 @@ export const en = {
     "odometer-reset": "its counter is set to zero",
     "dont-answer": "no question is answered",
     "no-counter": "it has no label counter",
+    "flags-faults": "it says with a flag what is wrong, as older firmware does",
   } as Record<string, string>,
   noSimulator: "This simulator takes no orders.",
   about: "Station",

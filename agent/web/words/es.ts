@@ -310,6 +310,7 @@ export const es: Words = {
     "odometer-reset": "su contador se pone a cero",
     "dont-answer": "no responde a nada",
     "no-counter": "no tiene contador de etiquetas",
+    "flags-faults": "dice con un indicador qué le pasa, como el firmware antiguo",
   },
   noSimulator: "Este simulador no acepta órdenes.",
   about: "Estación",

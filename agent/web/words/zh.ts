@@ -291,6 +291,7 @@ export const zh: Words = {
     "odometer-reset": "计数被清零",
     "dont-answer": "不回答任何询问",
     "no-counter": "没有标签计数器",
+    "flags-faults": "像旧固件那样用标志说明故障",
   },
   noSimulator: "此模拟器不接受指令。",
   about: "工位",
