@@ -265,6 +265,11 @@ test("the same seed draws the same faults, another seed others", () => {
   expect(drawn(7).at(-1)?.due).toBeLessThan(50);
 });
 
+test("a line that breaks on a floor does so within a label, and a person is asked", { timeout: 120_000 }, async () => {
+  const { said } = await run("fixtures/run-floor.ts", ["--stations", "1", "--labels", "8", "--seed", "11", "--faults", "reset-at"]);
+  expect(said).toMatch(/questions to a person +[1-9][^]*every label is sealed or explained/);
+});
+
 test("npm run floor has the same faults each time that it runs with a seed", { timeout: 120_000 }, async () => {
   const befell = async () => {
     const { said } = await run("fixtures/run-floor.ts", ["--stations", "3", "--labels", "12", "--seed", "7"]);
