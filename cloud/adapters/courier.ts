@@ -150,11 +150,11 @@ export function createCourier(options: CourierOptions): Courier {
 /** The status, and as much of the body as is worth showing. What says more than we read is cut off; what says less than it promised is a fault. */
 function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs">> {
   return new Promise((resolve, reject) => {
-    request.once("error", reject);
-    let isAnswering = false;
-    request.once("close", () => reject(new Error(saying(isAnswering ? "ended_midway" : "ended_unanswered")))); // all that Node says of a 101
+    let [brokenOff, words] = [reject, "ended_unanswered" as "ended_unanswered" | "ended_midway"];
+    request.once("error", (error) => brokenOff(error));
+    request.once("close", () => brokenOff(new Error(saying(words)))); // all that Node says of a 101
     request.once("response", (response) => {
-      isAnswering = true;
+      words = "ended_midway";
       const chunks: Buffer[] = [];
       let bytes = 0;
       const done = () =>
@@ -163,6 +163,7 @@ function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs
           error: null,
           head: headOf(Buffer.concat(chunks), response.headers["content-type"]),
         });
+      if (isNo(response.statusCode)) brokenOff = done; // whatever becomes of its words
       response.on("data", (chunk: Buffer) => {
         bytes += chunk.length;
         if (bytes <= limits.WEBHOOK_RESPONSE_MAX_BYTES) chunks.push(chunk);
@@ -171,10 +172,13 @@ function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs
         response.destroy();
       });
       response.once("end", done);
-      response.once("error", reject);
+      response.once("error", (error) => brokenOff(error));
     });
   });
 }
+
+/** A no for good: it isn't asked again. */
+export const isNo = (status: number | null | undefined): boolean => typeof status === "number" && status >= 400 && status < 500;
 
 /** As text a database can hold, whatever it was. */
 const headOf = (body: Buffer, type = ""): string | null => {

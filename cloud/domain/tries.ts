@@ -3,7 +3,7 @@ import { and, eq, isNotNull, isNull, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
 import type { Attempt, DisabledReason } from "#shared/wire/webhooks.ts";
-import type { Outcome } from "../adapters/courier.ts";
+import { isNo, type Outcome } from "../adapters/courier.ts";
 import { prepared } from "../store/prepared.ts";
 import { deliveries, outbox, webhooks as table } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
@@ -137,7 +137,7 @@ export async function settle(tx: Tx, { made: { delivery, at: begunAt }, outcome 
     await nowWell.run({ tenantId, webhookId });
     return;
   }
-  const ends = status !== null && status >= 400 && status < 500;
+  const ends = isNo(status);
   const nextAt = ends ? null : nextTryAt(tx.now, delivery.tries + 1);
   const state = nextAt !== null ? "pending" : ends ? "failed" : "exhausted";
   await record(tx, delivery, state, attemptOf(begunAt, outcome, nextAt), nextAt);

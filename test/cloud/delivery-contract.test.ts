@@ -113,6 +113,18 @@ test.each([400, 401, 404, 408, 409, 422, 429])("clause 4: a %i ends the delivery
   expect((await h.admin.get(h.path)).body.enabled).toBe(true);
 });
 
+test.each([
+  ["never ends", hasty, (_n, response) => void response.writeHead(404).write("no, be")],
+  ["breaks off", w, (_n, response) => void response.socket?.end("HTTP/1.1 404 Not Found\r\nContent-Length: 100\r\n\r\nno, be")],
+] satisfies [string, World, Answer][])("clause 4: so does a 404 whose text %s", async (_name, at, answer) => {
+  const h = await hooked(at, ["print.confirmed"], answer);
+  await h.print();
+  expect(await h.latest(ended)).toMatchObject({
+    status: "failed",
+    attempts: [{ status: 404, error: null, responseHead: "no, be", nextTryAt: null }],
+  });
+});
+
 test("clause 4: a 410 ends it and disables the webhook, which the audit log says; a redelivery by hand is sent all the same", async () => {
   const h = await hooked(w, ["print.confirmed"], answering(410, 204));
   await h.print("first");
