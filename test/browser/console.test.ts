@@ -32,6 +32,8 @@ import {
 const TOUCH_PX = 48;
 /** 1280×1024 at 400 %. */
 const ZOOMED = { width: 320, height: 256 };
+/** Between the margins of a sheet that stands. */
+const A4_PX = 718;
 
 describe.skipIf(!executable)("the console", async () => {
   const w = await world({ settings: { IMPRIMATUR_WEBHOOK_PRIVATE: "on" } });
@@ -908,6 +910,25 @@ describe.skipIf(!executable)("the console", async () => {
       await goTo(page, "/stations");
       await page.waitForSelector("[role=row]");
       expect(await page.locator("[role=row]").count()).toBeLessThan(40);
+    });
+  });
+
+  test.each(LANGUAGES)("in %s a list is as wide as its place: on a phone on its side, on a tablet, on paper", async (locale) => {
+    const widths = [705, 740, 768, 800, 844, 897, 915, 932, 960];
+    await signedIn(lead.secret, { locale }, async ({ page }) => {
+      for (const path of Object.keys(views).filter((one) => !one.startsWith("jobs/"))) {
+        await goTo(page, `/${path}`);
+        const over = async (width: number) => {
+          await page.setViewportSize({ width, height: 412 });
+          return page.evaluate<number>(
+            `Math.max(...[document.documentElement, document.querySelector("main")].map((one) => one.scrollWidth - one.clientWidth))`,
+          );
+        };
+        for (const width of widths) expect([path, width, await over(width)]).toEqual([path, width, 0]);
+        await page.emulateMedia({ media: "print" });
+        expect([path, "A4", await over(A4_PX)]).toEqual([path, "A4", 0]);
+        await page.emulateMedia({ media: null });
+      }
     });
   });
 
