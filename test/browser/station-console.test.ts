@@ -48,6 +48,8 @@ import {
 const TOUCH_PX = 64;
 /** The touch screen of a small computer. */
 const SMALL_PANEL = { width: 800, height: 480 };
+/** 1280×1024 at 400 %. */
+const ZOOMED = { width: 320, height: 256 };
 const KEY_MS = 2;
 /** A clock is stopped ahead of where it is by then: it can't go back. */
 const LEAP_MS = 10_000;
@@ -772,7 +774,7 @@ describe.skipIf(!executable)("the console", async () => {
     const station = await running(t, w.url, shop, HAND);
     const { job_ref: ref } = await shop.issue();
     await isAsked(station, ref, "attest");
-    const { page } = await visit(t, station, { viewport: { width: 320, height: 256 }, forcedColors: "active" });
+    const { page } = await visit(t, station, { viewport: ZOOMED, forcedColors: "active" });
     await page.getByText("غلاية").waitFor();
     expect(await page.evaluate(`getComputedStyle(document.querySelector("dd bdi")).direction`)).toBe("rtl"); // its parenthesis comes last
     const isWhole = await page.evaluate(`(() => {
@@ -1321,6 +1323,23 @@ describe.skipIf(!executable)("the console", async () => {
         await page.context().close();
       }
     });
+    test.for(LANGUAGES)(
+      "in %s, zoomed to 400 %, on the smallest phone and on a phone on its side nothing runs over, and every view is in reach",
+      async (locale, t) => {
+        const { page } = await visit(t, station, { locale });
+        for (const view of ["line", "labels", "upkeep"]) {
+          await page.locator(`a[href="#${view}"]`).click();
+          await page.locator(`a[href="#${view}"][aria-current]`).waitFor();
+          for (const viewport of [ZOOMED, { width: 320, height: 568 }, { width: 568, height: 320 }, { width: 915, height: 412 }]) {
+            await page.setViewportSize(viewport);
+            const tabs = await page.evaluate(
+              `Math.max(0, ...[...document.querySelectorAll(".tab")].map((one) => one.getBoundingClientRect().right - innerWidth))`,
+            );
+            expect([view, viewport, await overflow(page), tabs]).toEqual([view, viewport, 0, 0]);
+          }
+        }
+      },
+    );
     test("a language that was chosen stays chosen", async (t) => {
       const { page } = await visit(t, station);
       await page.getByLabel("Language").selectOption("de");
