@@ -110,7 +110,7 @@ function Picture({ job, printer }: { job: Job; printer: PrinterState }) {
     { class: "picture" },
     h(
       "div",
-      { class: "paper", style: { aspectRatio: `${wide} / ${high}` } },
+      { class: "paper", style: { "--proportion": wide / high } },
       h("img", { src: pictureOf(job), alt: say().labelOf(job.serial), onLoad: fit }),
     ),
     h("figcaption", null, say().size(count(wide), count(high)), printer.simulated && h("b", { class: "sim-tag" }, say().simulated)),

@@ -1181,6 +1181,28 @@ describe.skipIf(!executable)("the console", async () => {
     await look("scan");
   });
 
+  test("a label of any proportions is seen whole, in its own, and how far it is and what is asked with it", async (t) => {
+    for (const [widthMm, heightMm] of [
+      [30, 100],
+      [100, 150],
+    ] as const) {
+      const shop = await printShop(w);
+      const station = await running(t, w.url, shop, { eyes: "hand", config: { attest: "operator", label: { widthMm, heightMm } } });
+      await isAsked(station, (await shop.issue()).job_ref, "attest");
+      for (const viewport of [PANEL, SMALL_PANEL, PHONE]) {
+        const { page } = await visit(t, station, { viewport });
+        const { x = 0, y = 0, width = 0, height = 0 } = (await page.locator(".paper").boundingBox()) ?? {};
+        expect([widthMm, viewport, width / height]).toEqual([widthMm, viewport, expect.closeTo(widthMm / heightMm, 1)]);
+        const boxes = [".strip", ".question"].map((what) => page.locator(what).boundingBox());
+        const [strip, question] = await Promise.all(boxes);
+        expect(x).toBeGreaterThanOrEqual(0);
+        expect([widthMm, viewport, y + height <= (strip?.y ?? 0)]).toEqual([widthMm, viewport, true]);
+        expect([widthMm, viewport, (strip?.y ?? 0) + (strip?.height ?? 0) <= (question?.y ?? 0)]).toEqual([widthMm, viewport, true]);
+        expect((question?.y ?? 0) + (question?.height ?? 0)).toBeLessThanOrEqual(viewport.height);
+      }
+    }
+  });
+
   test("what the station didn't do when it was asked here is told when it comes about elsewhere", async (t) => {
     const { shop, station } = await lineOf(t, w, HAND);
     const { job_ref: ref, serial } = await shop.issue();
