@@ -568,6 +568,20 @@ describe.skipIf(!executable)("the console", async () => {
     await closeContext(context);
   });
 
+  test("a browser whose language has no name that Intl knows has the page too, figures and chart", async () => {
+    const { page, context, complaints } = await opened(browser, { viewport: PANEL });
+    await page.addInitScript(`Object.defineProperty(Navigator.prototype, "language", { get: () => "en-US@posix" })`); // Chromium's, where LANG is C
+    await page.goto(`${w.url}/console`);
+    await page.fill("input[name=key]", lead.secret);
+    await page.click("button[type=submit]");
+    await page.waitForSelector(".chart canvas");
+    await goTo(page, "/stations");
+    await page.waitForSelector("[role=row]");
+    expect(await page.getAttribute("html", "lang")).toBe("en");
+    expect(complaints.filter((text) => !/status of (401|404)/.test(text))).toEqual([]);
+    await closeContext(context);
+  });
+
   test("all it says is there in every language, and the choice is kept", async () => {
     await signedIn(lead.secret, { locale: "fr" }, async ({ page }) => {
       const said = new Set<string>();

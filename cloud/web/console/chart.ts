@@ -1,4 +1,5 @@
 // Labels an hour as bars, drawn by uPlot in the page's own colours; the same figures are a table for whoever can't see them.
+import "./browser-language.ts";
 import uPlot from "uplot";
 import { h, useEffect, useRef } from "#shared/web/dom.ts";
 import type { Summary } from "#shared/wire/console.ts";
