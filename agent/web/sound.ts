@@ -1,12 +1,13 @@
 // Three sounds that nobody takes for one another, made here: two rising tones, a triple buzz, one long low tone. Muted by hand, and kept so.
 import { signal } from "#shared/web/dom.ts";
+import { inBrowser } from "#shared/web/kept.ts";
 import type { Colour } from "./results.ts";
 
 const KEPT = "muted";
-export const muted = signal(localStorage.getItem(KEPT) === "true");
+export const muted = signal(inBrowser.getItem(KEPT) === "true");
 export function setMuted(is: boolean): void {
   muted.value = is;
-  localStorage.setItem(KEPT, String(is));
+  inBrowser.setItem(KEPT, String(is));
 }
 
 type Tone = [at: number, seconds: number, hertz: number];

@@ -1,5 +1,6 @@
 // The station as the page knows it: its whole state as it comes, what is asked of it, and who is signed in here.
 import { computed, signal } from "#shared/web/dom.ts";
+import { inTab } from "#shared/web/kept.ts";
 import { listenTo } from "#shared/web/live.ts";
 import type { Operator } from "../operator.ts";
 import type { ScanAnswer } from "../scans.ts";
@@ -54,12 +55,12 @@ export const isCut = computed(() => state.value !== undefined && live.state.valu
 
 const KEPT = "operator";
 type Here = { operator: Operator; session: string };
-const kept = sessionStorage.getItem(KEPT);
+const kept = inTab.getItem(KEPT);
 export const here = signal<Here | undefined>(kept === null ? undefined : (JSON.parse(kept) as Here));
 export function setHere(who: Here | undefined): void {
   here.value = who;
-  if (who) sessionStorage.setItem(KEPT, JSON.stringify(who));
-  else sessionStorage.removeItem(KEPT);
+  if (who) inTab.setItem(KEPT, JSON.stringify(who));
+  else inTab.removeItem(KEPT);
 }
 
 // --- calls

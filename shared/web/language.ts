@@ -1,11 +1,12 @@
 // Languages: one table of texts each, the reader's own chosen by the browser or by hand, numbers and times as they are written there.
 import { computed, effect, signal } from "./dom.ts";
+import { inBrowser } from "./kept.ts";
 
 export type Spoken<Words> = { code: string; name: string; words: Words };
 
 const KEPT = "language";
 const wanted = (): readonly string[] => {
-  const kept = localStorage.getItem(KEPT);
+  const kept = inBrowser.getItem(KEPT);
   return kept === null ? navigator.languages : [kept, ...navigator.languages];
 };
 
@@ -25,7 +26,7 @@ export function speak<Words>(tables: readonly [Spoken<Words>, ...Spoken<Words>[]
     formats: () => formats.value,
     choose: (code: string) => {
       chosen.value = of(code) ?? tables[0];
-      localStorage.setItem(KEPT, chosen.value.code);
+      inBrowser.setItem(KEPT, chosen.value.code);
     },
   };
 }

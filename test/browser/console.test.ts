@@ -19,6 +19,7 @@ import {
   cutTexts,
   englishOn,
   executable,
+  keepsNothing,
   LANGUAGES,
   opened,
   overflow,
@@ -733,6 +734,7 @@ describe.skipIf(!executable)("the console", async () => {
 
   test("a browser that doesn't keep the session is told so, and not that the session is over", async () => {
     const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    await keepsNothing(page);
     await page.route("**/console/session", async (route) => {
       const response = await route.fetch();
       await context.clearCookies();

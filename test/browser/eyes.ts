@@ -69,3 +69,7 @@ export const englishOn = (page: Page) =>
     ]);
     return [document.title, ...said].filter((text) => english.test(text));
   })()`);
+/** Where cookies are blocked, Chromium refuses a page even the question what it has kept. */
+export const keepsNothing = (page: Page) =>
+  page.addInitScript(`for (const name of ["localStorage", "sessionStorage"])
+    Object.defineProperty(globalThis, name, { get: () => { throw new DOMException("Access is denied for this document.", "SecurityError"); } })`);
