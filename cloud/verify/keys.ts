@@ -35,7 +35,7 @@ function isNamedBy({ id }: File, asserting: readonly unknown[]): (method: unknow
 export function ringFrom(file: unknown): Ring {
   const { id, verificationMethod, keys, kty } = (file ?? {}) as File;
   const isKeys = keys !== undefined || kty !== undefined;
-  const asserting = isKeys ? undefined : assertingIn((file ?? {}) as File);
+  const asserting = isKeys ? undefined : assertingIn(file ?? {});
   const embedded = (asserting ?? []).filter((one) => typeof one === "object");
   const isDid = Array.isArray(verificationMethod) || embedded.length > 0; // a document may name all its methods where it uses them
   const did = typeof id === "string" && isDid ? id : undefined;
