@@ -62,8 +62,15 @@ const HEAD_CHARS = 1_000; // more than a JWS's header has
 const SLICE_ROWS = 500;
 const SLICE_SIGNED = 50; // each may have a megabyte, and whoever writes meanwhile waits
 
-const headOf = (jws: string): { kid?: string } =>
-  JSON.parse(Buffer.from(jws.split(".", 1)[0] ?? "", "base64url").toString("utf8")) as object;
+/** Whose key signed it, and which; nobody's where it is no JWS any more: that keeps no other from being signed anew. */
+function signerOf(head: string): string[] {
+  try {
+    const said = JSON.parse(Buffer.from(head.split(".", 1)[0] ?? "", "base64url").toString("utf8")) as { kid?: unknown } | null;
+    return String(said?.kid).split("#");
+  } catch {
+    return [];
+  }
+}
 
 /** Signs anew what one of these keys had truly signed, word for word, with the key of now; where to go on, undefined at the end. */
 export async function resign(tx: Tx, keys: Keys, retired: Retired, { passportId, version }: Place) {
@@ -80,7 +87,7 @@ export async function resign(tx: Tx, keys: Keys, retired: Retired, { passportId,
     .limit(SLICE_ROWS);
   let count = 0;
   for (const row of rows) {
-    const [did = "", signer = ""] = headOf(row.head).kid?.split("#") ?? [];
+    const [did = "", signer = ""] = signerOf(row.head);
     const key = retired.get(signer);
     if (!key) continue;
     const isIt = and(eq(passportVersions.passportId, row.passportId), eq(passportVersions.version, row.version));

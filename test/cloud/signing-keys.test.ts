@@ -41,6 +41,7 @@ async function tokenOf(w: World) {
 test("half a minute after a key was retired nothing that it signed counts, and every passport is signed anew, word for word", async () => {
   const w = await world({ settings: PUBLIC, clock: "stopped" });
   const [old = ""] = await kidsIn(w);
+  const damaged = [await anchored(w), await anchored(w)];
   const made = [await anchored(w), await anchored(w)];
   const changed = await anchored(w);
   const isChanged = eq(passportVersions.passportId, changed.id);
@@ -49,6 +50,10 @@ test("half a minute after a key was retired nothing that it signed counts, and e
     payload: { ...parts.payload, validFrom: "2020-01-01T00:00:00.000Z" },
   }));
   await w.store.write("forge", (tx) => tx.db.update(passportVersions).set({ credential: forged }).where(isChanged));
+  for (const [i, { id }] of damaged.entries()) {
+    const credential = ["no credential any more", "bnVsbA.e30."][i] as string;
+    await w.store.write("damage", (tx) => tx.db.update(passportVersions).set({ credential }).where(eq(passportVersions.passportId, id)));
+  }
   const { token, ask } = await tokenOf(w);
   const worksWith = async (one: string) => (await w.as(one).get("/products")).status;
   expect(await worksWith(token)).toBe(200);
