@@ -1,5 +1,6 @@
 // Signing keys as the platform sees them: which there are, and which leaked, or might have, and so count for nothing any more.
 import { createPublicKey, type KeyObject } from "node:crypto";
+import type { SQL } from "drizzle-orm";
 import { and, desc, eq, isNull, sql } from "../store/drizzle.ts";
 import { judgeSignature, openCredential } from "#shared/credential.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -9,7 +10,7 @@ import type { Keys } from "../keys.ts";
 import { passportVersions, retiredKeys, signingKeys } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { instant } from "./instant.ts";
-import { pageFrom, type PageQuery } from "./page.ts";
+import { fitting, pageFrom, type PageQuery } from "./page.ts";
 
 const { kid, createdAt } = signingKeys;
 const { retiredAt, resignedAt } = retiredKeys;
@@ -60,7 +61,8 @@ export type Place = { passportId: string; version: number };
 export const START: Place = { passportId: "", version: 0 };
 const HEAD_CHARS = 1_000; // more than a JWS's header has
 const SLICE_ROWS = 500;
-const SLICE_SIGNED = 50; // each may have a megabyte, and whoever writes meanwhile waits
+const SLICE_SIGNED = 50; // whoever writes meanwhile waits
+const SLICE_BYTES = 1_048_576; // one alone may have more
 
 /** Whose key signed it, and which; nobody's where it is no JWS any more: that keeps no other from being signed anew. */
 function signerOf(head: string): string[] {
@@ -75,16 +77,15 @@ function signerOf(head: string): string[] {
 /** Signs anew what one of these keys had truly signed, word for word, with the key of now; where to go on, undefined at the end. */
 export async function resign(tx: Tx, keys: Keys, retired: Retired, { passportId, version }: Place) {
   const { credential } = passportVersions;
-  const rows = await tx.db
-    .select({
-      passportId: passportVersions.passportId,
-      version: passportVersions.version,
-      head: sql<string>`substr(${credential}, 1, ${HEAD_CHARS})`,
-    })
-    .from(passportVersions)
-    .where(sql`(${passportVersions.passportId}, ${passportVersions.version}) > (${passportId}, ${version})`)
-    .orderBy(passportVersions.passportId, passportVersions.version)
-    .limit(SLICE_ROWS);
+  const read = <Said extends { [name: string]: SQL }>(said: Said, most: number) =>
+    tx.db
+      .select({ passportId: passportVersions.passportId, version: passportVersions.version, ...said })
+      .from(passportVersions)
+      .where(sql`(${passportVersions.passportId}, ${passportVersions.version}) > (${passportId}, ${version})`)
+      .orderBy(passportVersions.passportId, passportVersions.version)
+      .limit(most);
+  const size = fitting(await read({ bytes: sql<number>`octet_length(${credential})` }, SLICE_ROWS), SLICE_ROWS, SLICE_BYTES);
+  const rows = await read({ head: sql<string>`substr(${credential}, 1, ${HEAD_CHARS})` }, size);
   let count = 0;
   for (const row of rows) {
     const [did = "", signer = ""] = signerOf(row.head);
@@ -102,5 +103,5 @@ export async function resign(tx: Tx, keys: Keys, retired: Retired, { passportId,
     count += 1;
     if (count === SLICE_SIGNED) return { count, next: row };
   }
-  return { count, next: rows.length < SLICE_ROWS ? undefined : rows.at(-1) };
+  return { count, next: rows.length < size ? undefined : rows.at(-1) };
 }

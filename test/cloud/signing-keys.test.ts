@@ -5,12 +5,15 @@ import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
+import { type Place, resign, START, toResign } from "../../cloud/domain/signing-keys.ts";
+import { openKeys } from "../../cloud/keys.ts";
+import { openSeal } from "../../cloud/seal.ts";
 import { passportVersions } from "../../cloud/store/schema.ts";
 import { verify } from "../../cloud/verify.ts";
 import { refusal } from "../../fixtures/client.ts";
 import { partsOf, tampered } from "../../fixtures/forge.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
-import { publishedPassport } from "../../fixtures/passports.ts";
+import { draftPassport, publishedPassport } from "../../fixtures/passports.ts";
 import type { World } from "../../fixtures/world.ts";
 import { freshFolder } from "../endings.ts";
 import { engine, freshDatabase, world } from "../world.ts";
@@ -98,6 +101,28 @@ test("half a minute after a key was retired nothing that it signed counts, and e
 
   await w.restart();
   expect(await kidsIn(w)).toEqual([fresh]); // the file of the old one is still there
+});
+
+test("what is large is signed anew a little at a time, so that whoever writes meanwhile waits for little", async () => {
+  const w = await world({ settings: PUBLIC, clock: "stopped" });
+  const [old = ""] = await kidsIn(w);
+  for (let i = 0; i < 4; i += 1) {
+    const { id } = await draftPassport(w.admin, { gtin: gtinOf((gtins += 1)) });
+    const content = { notes: Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`note${n}`, "x".repeat(15_000)])) };
+    expect((await w.admin.patch(`/passports/${id}`, { content })).status).toBe(200);
+  }
+  const folder = freshFolder("another");
+  const keys = await openKeys(w.store, folder, await openSeal(w.store, folder, []));
+  expect((await retire(w, old)).status).toBe(200);
+  const { retired } = await w.store.read("retired", toResign);
+  const counts: number[] = [];
+  for (let after: Place | undefined = START; after;) {
+    const from: Place = after;
+    const { count, next } = await w.store.write("sign anew", (tx) => resign(tx, keys, retired, from));
+    counts.push(count);
+    after = next;
+  }
+  expect(Math.max(...counts)).toBe(1);
 });
 
 test("only the platform looks at signing keys and retires them, and only such as there are", async () => {
