@@ -12,12 +12,16 @@ export const startKeyKeeper = (store: Store, log: Logger, keys: Keys): Worker =>
     event: "key-renewal-failed",
     idleMs: EVERY_MS,
     step: async (stopping) => {
-      if (await keys.renew())
-        log.info({ event: "key-renewed", kid: keys.kid }, "the signing key was old, or retired: a new one signs from now on");
+      await renewed(log, keys);
       await resignAll(store, log, keys, stopping);
       return false;
     },
   });
+
+async function renewed(log: Logger, keys: Keys): Promise<void> {
+  if (await keys.renew())
+    log.info({ event: "key-renewed", kid: keys.kid }, "the signing key was old, or retired: a new one signs from now on");
+}
 
 /** From the first passport to the last, once more where a node may have signed with the retired key meanwhile. */
 async function resignAll(store: Store, log: Logger, keys: Keys, stopping: () => boolean): Promise<void> {
@@ -30,6 +34,7 @@ async function resignAll(store: Store, log: Logger, keys: Keys, stopping: () => 
     const { count, next } = await store.write("sign passports anew", (tx) => resign(tx, keys, retired, from));
     credentials += count;
     after = next;
+    await renewed(log, keys); // all of them may take minutes, and what is retired meanwhile isn't to wait for that
   }
   if (allOver) await store.write("signed anew", (tx) => resigned(tx, retired));
   if (credentials > 0 || allOver)

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { eq } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import { type Place, resign, START, toResign } from "../../cloud/domain/signing-keys.ts";
@@ -123,6 +123,26 @@ test("what is large is signed anew a little at a time, so that whoever writes me
     after = next;
   }
   expect(Math.max(...counts)).toBe(1);
+});
+
+test("while passports are still signed anew the retired key counts no longer, and another one that is retired signs no longer", async () => {
+  const w = await world({ settings: PUBLIC, clock: "stopped" });
+  const [old = ""] = await kidsIn(w);
+  await anchored(w);
+  await w.store.write("many", ({ db }) =>
+    db.run(sql`INSERT INTO passport_versions (passport_id, version, content, digest, credential, created_at)
+      WITH RECURSIVE more (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM more WHERE n < 20000)
+      SELECT passport_id, n, content, digest, credential, created_at FROM passport_versions, more`),
+  );
+  const { token } = await tokenOf(w);
+  await retire(w, old);
+  await expect.poll(async () => (await kidsIn(w)).length, { timeout: 30_000 }).toBe(2);
+  const [, second = ""] = await kidsIn(w);
+  w.later(limits.SIGNING_KEY_GRACE_MS);
+  await retire(w, second);
+  await expect.poll(async () => (await w.as(token).get("/products")).status, { timeout: 3_000 }).toBe(401);
+  await expect.poll(async () => (await kidsIn(w)).length, { timeout: 3_000 }).toBe(2);
+  expect((await keysOf(w)).map(({ resignedAt }) => resignedAt)).toEqual([null, null, null]);
 });
 
 test("only the platform looks at signing keys and retires them, and only such as there are", async () => {
