@@ -34,6 +34,8 @@ export type Signing = { keys: Keys; origin: () => string };
 
 type Heard = { now: number; retired: ReadonlySet<string> };
 type Own = { kid: string; key: KeyObject; jwk: Jwk; createdAt: number };
+/** `fault`: why it can't be kept, and ends with this process. */
+type Taken = { own: Own; fault?: Error };
 
 const jwkOf = (key: KeyObject): Jwk => {
   const { kty = "", crv = "", x = "" } = createPublicKey(key).export({ format: "jwk" });
@@ -58,20 +60,24 @@ export function signerFrom(file: string, opener: Opener): Pick<Keys, "kid" | "pu
 }
 
 /** The newest key of the folder that can be opened, while it is young enough and wasn't retired, else a new one. File names begin with the instant they were made. */
-function loadOrMake(folder: string, { now, retired }: Heard, seal: Seal): Own {
-  makeFolder(folder, 0o700);
-  for (const name of keyFilesIn(folder).toReversed()) {
-    const madeAt = Number.parseInt(name, 10);
-    if (now - madeAt >= limits.SIGNING_KEY_LIFE_MS) break;
-    const pem = pemIn(join(folder, name), seal);
-    if (pem === undefined) continue;
-    const own = ownFrom(pem, madeAt);
-    if (retired.has(own.kid)) break; // whoever had the folder had the older ones as well
-    return own;
-  }
+function loadOrMake(folder: string, { now, retired }: Heard, seal: Seal): Taken {
   const pem = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-  keepPem(join(folder, `${now}.pem`), pem, seal);
-  return ownFrom(pem, now);
+  try {
+    makeFolder(folder, 0o700);
+    for (const name of keyFilesIn(folder).toReversed()) {
+      const madeAt = Number.parseInt(name, 10);
+      if (now - madeAt >= limits.SIGNING_KEY_LIFE_MS) break;
+      const kept = pemIn(join(folder, name), seal);
+      if (kept === undefined) continue;
+      const own = ownFrom(kept, madeAt);
+      if (retired.has(own.kid)) break; // whoever had the folder had the older ones as well
+      return { own };
+    }
+    keepPem(join(folder, `${now}.pem`), pem, seal);
+    return { own: ownFrom(pem, now) };
+  } catch (error) {
+    return { own: ownFrom(pem, now), fault: error as Error };
+  }
 }
 
 export async function openKeys(store: Store, dataDir: string, seal: Seal): Promise<Keys> {
@@ -82,14 +88,13 @@ export async function openKeys(store: Store, dataDir: string, seal: Seal): Promi
     return { now, retired: new Set(rows.map(({ kid }) => kid)) };
   }
   /** Everybody can verify with it before anything is signed with it. */
-  async function take(heard: Heard): Promise<Own> {
-    const made = loadOrMake(keyFolder(dataDir), heard, seal);
-    await store.write("register signing key", (tx) =>
-      tx.db.insert(signingKeys).values({ kid: made.kid, publicJwk: made.jwk, createdAt: made.createdAt }).onConflictDoNothing(),
-    );
-    return made;
-  }
-  let own = await take(await hear());
+  const register = ({ kid, jwk, createdAt }: Own): Promise<unknown> =>
+    store.write("register signing key", (tx) => tx.db.insert(signingKeys).values({ kid, publicJwk: jwk, createdAt }).onConflictDoNothing());
+  const folder = keyFolder(dataDir);
+  const first = loadOrMake(folder, await hear(), seal);
+  if (first.fault) throw first.fault;
+  let { own } = first;
+  await register(own);
   const known = new Map<string, KeyObject>();
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   return {
@@ -102,7 +107,10 @@ export async function openKeys(store: Store, dataDir: string, seal: Seal): Promi
     renew: async () => {
       const heard = await hear();
       if (heard.now - own.createdAt < limits.SIGNING_KEY_LIFE_MS && !heard.retired.has(own.kid)) return false;
-      own = await take(heard);
+      const next = loadOrMake(folder, heard, seal);
+      await register(next.own);
+      own = next.own; // also where it can't be kept: what a retired one signs would be called false
+      if (next.fault) throw next.fault;
       return true;
     },
     isOver: (kid) => over.has(kid),

@@ -1,6 +1,6 @@
 // A signing key that leaked is retired: whoever has it forges nothing any more, and what it had signed truly is signed anew.
 import { randomUUID } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eq, sql } from "drizzle-orm";
 import { expect, test } from "vitest";
@@ -143,6 +143,27 @@ test("while passports are still signed anew the retired key counts no longer, an
   await expect.poll(async () => (await w.as(token).get("/products")).status, { timeout: 3_000 }).toBe(401);
   await expect.poll(async () => (await kidsIn(w)).length, { timeout: 3_000 }).toBe(2);
   expect((await keysOf(w)).map(({ resignedAt }) => resignedAt)).toEqual([null, null, null]);
+});
+
+test("a node that can't write its key down signs with a new one all the same, once its own was retired", async () => {
+  const dataDir = freshFolder("unwritable");
+  const w = await world({ settings: PUBLIC, clock: "stopped", dataDir });
+  const [old = ""] = await kidsIn(w);
+  const { ask } = await tokenOf(w);
+  renameSync(join(dataDir, "keys"), join(dataDir, "away"));
+  writeFileSync(join(dataDir, "keys"), "no folder");
+  await retire(w, old);
+  await expect.poll(async () => (await kidsIn(w)).length, { timeout: 15_000 }).toBe(2);
+  w.later(limits.SIGNING_KEY_GRACE_MS);
+  const [fresh = ""] = await kidsIn(w);
+  const { credential } = await anchored(w);
+  expect([signerOf(credential), signerOf(await ask())]).toEqual([fresh, fresh]);
+  expect(w.logged().filter((line) => line.includes("key-renewal-failed"))).toHaveLength(1);
+
+  rmSync(join(dataDir, "keys"));
+  renameSync(join(dataDir, "away"), join(dataDir, "keys"));
+  await w.restart();
+  expect(signerOf((await anchored(w)).credential)).toBe((await kidsIn(w)).at(-1));
 });
 
 test("only the platform looks at signing keys and retires them, and only such as there are", async () => {
