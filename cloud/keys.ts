@@ -6,7 +6,7 @@ import { digestOf } from "#shared/canonical.ts";
 import { limits } from "#shared/limits.ts";
 import { keepPem, keyFilesIn, keyFolder, pemIn } from "./key-files.ts";
 import type { Opener, Seal } from "./seal.ts";
-import { isOver } from "./domain/signing-keys.ts";
+import { isOver, resignAgain } from "./domain/signing-keys.ts";
 import { retiredKeys, signingKeys } from "./store/schema.ts";
 import type { Store } from "./store/store.ts";
 import { makeFolder } from "./files.ts";
@@ -88,8 +88,12 @@ export async function openKeys(store: Store, dataDir: string, seal: Seal): Promi
     return { now, retired: new Set(rows.map(({ kid }) => kid)) };
   }
   /** Everybody can verify with it before anything is signed with it. */
-  const register = ({ kid, jwk, createdAt }: Own): Promise<unknown> =>
-    store.write("register signing key", (tx) => tx.db.insert(signingKeys).values({ kid, publicJwk: jwk, createdAt }).onConflictDoNothing());
+  const register = ({ kid, jwk, createdAt }: Own): Promise<void> =>
+    store.write("register signing key", async (tx) => {
+      const row = { kid, publicJwk: jwk, createdAt };
+      const made = await tx.db.insert(signingKeys).values(row).onConflictDoNothing().returning({ kid: signingKeys.kid });
+      if (made.length > 0) await resignAgain(tx); // until now this node may have signed with one that was retired long ago
+    });
   const folder = keyFolder(dataDir);
   const first = loadOrMake(folder, await hear(), seal);
   if (first.fault) throw first.fault;

@@ -1,7 +1,7 @@
 // Signing keys as the platform sees them: which there are, and which leaked, or might have, and so count for nothing any more.
 import { createPublicKey, type KeyObject } from "node:crypto";
 import type { SQL } from "drizzle-orm";
-import { and, desc, eq, isNull, sql } from "../store/drizzle.ts";
+import { and, between, desc, eq, inArray, isNull, sql } from "../store/drizzle.ts";
 import { judgeSignature, openCredential } from "#shared/credential.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
@@ -42,20 +42,24 @@ export const isOver = ({ retiredAt }: Pick<typeof retiredKeys.$inferSelect, "ret
   now - retiredAt >= limits.SIGNING_KEY_GRACE_MS;
 
 /** Those whose passports may still show what they signed. */
-export async function toResign(tx: Tx): Promise<{ retired: Retired; allOver: boolean }> {
+export async function toResign(tx: Tx): Promise<{ retired: Retired; allOver: boolean; at: number }> {
   const isOne = and(eq(retiredKeys.kid, kid), isNull(resignedAt));
   const rows = await tx.db.select({ kid, jwk: signingKeys.publicJwk, retiredAt }).from(signingKeys).innerJoin(retiredKeys, isOne);
   const retired = new Map(rows.map((row) => [row.kid, createPublicKey({ key: row.jwk, format: "jwk" })]));
-  return { retired, allOver: rows.every((row) => isOver(row, tx.now)) };
+  return { retired, allOver: rows.every((row) => isOver(row, tx.now)), at: tx.now };
 }
 type Retired = ReadonlyMap<string, KeyObject>;
-export const resigned = async (tx: Tx, retired: Retired): Promise<void> => {
-  for (const name of retired.keys())
-    await tx.db
-      .update(retiredKeys)
-      .set({ resignedAt: tx.now })
-      .where(and(eq(retiredKeys.kid, name), isNull(resignedAt)));
-};
+/** Begun at `since`. Who took a new key after that may have signed with these behind it. */
+export async function resigned(tx: Tx, retired: Retired, since: number): Promise<void> {
+  const late = await tx.db
+    .select({ kid })
+    .from(signingKeys)
+    .where(between(createdAt, since + 1, tx.now))
+    .limit(1);
+  const areThese = and(inArray(retiredKeys.kid, [...retired.keys()]), isNull(resignedAt));
+  if (late.length === 0) await tx.db.update(retiredKeys).set({ resignedAt: tx.now }).where(areThese);
+}
+export const resignAgain = (tx: Tx) => tx.db.update(retiredKeys).set({ resignedAt: null });
 
 export type Place = { passportId: string; version: number };
 export const START: Place = { passportId: "", version: 0 };

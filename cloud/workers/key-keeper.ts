@@ -25,7 +25,7 @@ async function renewed(log: Logger, keys: Keys): Promise<void> {
 
 /** From the first passport to the last, once more where a node may have signed with the retired key meanwhile. */
 async function resignAll(store: Store, log: Logger, keys: Keys, stopping: () => boolean): Promise<void> {
-  const { retired, allOver } = await store.read("keys to sign anew for", toResign);
+  const { retired, allOver, at } = await store.read("keys to sign anew for", toResign);
   if (retired.size === 0) return;
   let credentials = 0;
   for (let after: Place | undefined = START; after;) {
@@ -36,7 +36,7 @@ async function resignAll(store: Store, log: Logger, keys: Keys, stopping: () => 
     after = next;
     await renewed(log, keys); // all of them may take minutes, and what is retired meanwhile isn't to wait for that
   }
-  if (allOver) await store.write("signed anew", (tx) => resigned(tx, retired));
+  if (allOver) await store.write("signed anew", (tx) => resigned(tx, retired, at));
   if (credentials > 0 || allOver)
     log.info(
       { event: "passports-resigned", kids: [...retired.keys()], credentials },

@@ -6,6 +6,7 @@ import { eq, sql } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import { type Place, resign, START, toResign } from "../../cloud/domain/signing-keys.ts";
+import { keyFilesIn } from "../../cloud/key-files.ts";
 import { openKeys } from "../../cloud/keys.ts";
 import { openSeal } from "../../cloud/seal.ts";
 import { passportVersions } from "../../cloud/store/schema.ts";
@@ -164,6 +165,28 @@ test("a node that can't write its key down signs with a new one all the same, on
   renameSync(join(dataDir, "away"), join(dataDir, "keys"));
   await w.restart();
   expect(signerOf((await anchored(w)).credential)).toBe((await kidsIn(w)).at(-1));
+});
+
+test("what a node still signed with the retired key when all was signed anew already, it signs anew as soon as it hears of it", async () => {
+  const dataDir = freshFolder("late");
+  const w = await world({ settings: PUBLIC, clock: "stopped", dataDir });
+  const [old = ""] = await kidsIn(w);
+  const { id, productId, credential } = await anchored(w);
+  w.later(1_000);
+  await retire(w, old);
+  const isDone = async () => (await keysOf(w)).find(({ kid }) => kid === old)?.resignedAt;
+  await expect.poll(async () => (await kidsIn(w)).length, { timeout: 30_000 }).toBe(2);
+  w.later(limits.SIGNING_KEY_GRACE_MS);
+  await expect.poll(isDone, { timeout: 30_000 }).toEqual(expect.any(String));
+  // As one does of the version before, or whose data folder was set back.
+  await w.store.write("late", (tx) => tx.db.update(passportVersions).set({ credential }).where(eq(passportVersions.passportId, id)));
+  await w.restart(async () => {
+    const newest = keyFilesIn(join(dataDir, "keys")).at(-1) as string;
+    rmSync(join(dataDir, "keys", newest));
+  });
+  const signer = async () => signerOf((await w.nobody.get(`//p/${productId}.vc`)).text);
+  await expect.poll(signer, { timeout: 30_000 }).toBe((await kidsIn(w)).at(-1));
+  await expect.poll(isDone, { timeout: 30_000 }).toEqual(expect.any(String));
 });
 
 test("only the platform looks at signing keys and retires them, and only such as there are", async () => {
