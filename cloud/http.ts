@@ -10,7 +10,7 @@ import type { Deps } from "./deps.ts";
 import { append } from "./domain/audit.ts";
 import { byClient, type Caller, hasEnded } from "./domain/callers.ts";
 import { byOf } from "./domain/events.ts";
-import { type Answer, once, refuseOther, scopeOf } from "./domain/idempotency.ts";
+import { type Answer, once, type Once, refuseOther, scopeOf } from "./domain/idempotency.ts";
 import type { Upload } from "./domain/uploads.ts";
 import { schemaOf } from "./openapi.ts";
 import { answerOptions, CORS } from "./options.ts";
@@ -200,7 +200,7 @@ async function write(route: Write, input: ReturnType<typeof inputOf>, keyed: Key
     if (code === "API_SCOPE_DENIED") tellDenied(tx, caller, route, requestId, details);
   };
   if (keyed) {
-    const request = { ...keyed, scope: scopeOf(caller, label), ...lockOf(route, body) };
+    const request = { ...keyed, scope: scopeOf(caller, label), ...lockOf(route, body, deps) };
     return inWordsOf(input.asked, route, await once(units, label, request, { act, refused, prepare }));
   }
   const prepared = await prepare?.();
@@ -251,9 +251,13 @@ async function tellOf(error: unknown, store: Store, refused: (tx: Tx, refusal: R
 }
 
 /** An answer that is all secret is kept encrypted with the secret that its request brought. */
-function lockOf({ replay }: Route, body: unknown): { lockWith?: string; keepMs?: number } {
+function lockOf({ replay }: Route, body: unknown, deps: Deps): Pick<Once, "lockWith" | "keepMs" | "stands"> {
   if (!replay || !("lockWith" in replay)) return {};
-  return { lockWith: String((body as Record<string, unknown>)[replay.lockWith]), keepMs: replay.keepMs };
+  return {
+    lockWith: String((body as Record<string, unknown>)[replay.lockWith]),
+    keepMs: replay.keepMs,
+    stands: (answer) => replay.stands(answer, deps),
+  };
 }
 
 /** An OAuth client is known by what its body says, or Basic in its stead. A wrong secret for a real client is told to that client's tenant. */

@@ -110,8 +110,8 @@ type Face<P, Q, B> = {
   maySend?: readonly SentHeader[];
   refusals?: readonly ErrorCode[];
   idempotencyKey?: "required";
-  /** What a replay must not show in clear: paths that become null, or the secret of the request that locks the whole answer. */
-  replay?: { hide: readonly string[] } | { lockWith: string; keepMs: number };
+  /** What a replay must not show in clear: paths that become null, or the secret of the request that locks the whole answer, as long as that stands. */
+  replay?: { hide: readonly string[] } | { lockWith: string; keepMs: number; stands(answer: string, deps: Deps): boolean };
 };
 
 /** A GET, unless it says otherwise. */

@@ -12,7 +12,15 @@ import { db, overtaken, type Store, together, type Tx } from "../store/store.ts"
 /** An answer ready to leave. `keep`: the body that a replay shows, where it is another; `isIdle`: nothing happened, so this node alone remembers it. */
 export type Answer = { status: number; headers: Record<string, string>; body: string | null; keep?: string; isIdle?: boolean };
 export const REPLAYED = { "idempotency-replayed": "true" };
-export type Once = { scope: Buffer; key: string; fingerprint: Buffer; keepMs?: number; lockWith?: string };
+export type Once = {
+  scope: Buffer;
+  key: string;
+  fingerprint: Buffer;
+  keepMs?: number;
+  lockWith?: string;
+  /** Whether what was answered is still an answer; else it is done anew. */
+  stands?: (body: string) => boolean;
+};
 
 /** Whose keys these are: a credential's, on one route. A caller is the same object as long as it is remembered. */
 const scopes = new WeakMap<Caller, Map<string, Buffer>>();
@@ -109,11 +117,15 @@ async function doOnce(
 }
 
 async function earlier(tx: Tx, request: Once): Promise<Answer | undefined> {
-  const { scope, key, fingerprint, lockWith } = request;
+  const { scope, key, fingerprint, lockWith, stands } = request;
   const row = (await find.get({ scope, key, now: tx.now })) ?? vainly(request, tx.now); // another node may have had something for it since
   if (!row) return undefined;
   if (!row.fingerprint.equals(fingerprint)) throw new Refusal("IDEMPOTENCY_CONFLICT");
   const body = row.body !== null && lockWith ? unlock(row.body, lockWith) : row.body;
+  if (body !== null && row.status < 400 && stands?.(body) === false) {
+    await forgetOne.run({ scope, key });
+    return undefined;
+  }
   return { status: row.status, headers: { ...row.headers, ...REPLAYED }, body };
 }
 

@@ -16,6 +16,7 @@ import { found } from "./found.ts";
 import { instant } from "./instant.ts";
 import { newestOf, type PageQuery } from "./page.ts";
 import { hashOf, mintSecret, shownOf } from "./secrets.ts";
+import { signerOf } from "./signing-keys.ts";
 
 type Row = typeof oauthClients.$inferSelect;
 const insertClient = prepared(db.insert(oauthClients).values(placesOf(oauthClients)));
@@ -70,6 +71,12 @@ export function refuseGrant(body: unknown): void {
   const grant = (body as { grant_type?: unknown } | null)?.grant_type;
   if (typeof grant === "string" && grant !== "client_credentials")
     throw new Refusal("unsupported_grant_type", `grant_type "${grant.slice(0, 100)}" isn't known here; send client_credentials`);
+}
+
+/** Whether the token in an answer counts still, as far as its key goes. */
+export function stands(answer: string, { keys }: { keys: Keys }): boolean {
+  const { access_token: token } = JSON.parse(answer) as { access_token: string };
+  return !keys.isOver(signerOf(token).at(-1) ?? "");
 }
 
 /** RFC 9068: who issued it, to whom, for which tenant, what it may do and until when. */

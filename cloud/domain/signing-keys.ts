@@ -68,8 +68,8 @@ const SLICE_ROWS = 500;
 const SLICE_SIGNED = 50; // whoever writes meanwhile waits
 const SLICE_BYTES = 1_048_576; // one alone may have more
 
-/** Whose key signed it, and which; nobody's where it is no JWS any more: that keeps no other from being signed anew. */
-function signerOf(head: string): string[] {
+/** Which key signed it, behind whose it is where that is said; none where it is no JWS any more: that keeps no other from being signed anew. */
+export function signerOf(head: string): string[] {
   try {
     const said = JSON.parse(Buffer.from(head.split(".", 1)[0] ?? "", "base64url").toString("utf8")) as { kid?: unknown } | null;
     return String(said?.kid).split("#");

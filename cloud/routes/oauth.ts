@@ -74,7 +74,8 @@ export const oauth: Route[] = [
     refusals: ["unsupported_grant_type", "invalid_client", "invalid_scope"],
     idempotencyKey: "required",
     audit: "auth.token_issued",
-    replay: { lockWith: "client_secret", keepMs: (limits.ACCESS_TOKEN_LIFE_S - 1) * 1000 }, // `exp` is in whole seconds: a dead token would be no answer
+    // `exp` is in whole seconds: a dead token would be no answer, nor one whose key was retired.
+    replay: { lockWith: "client_secret", keepMs: (limits.ACCESS_TOKEN_LIFE_S - 1) * 1000, stands: domain.stands },
     run: async ({ tx, caller, body, deps }) => {
       const { jti, token } = domain.issue(tx, caller, body, deps);
       const about = { subject: caller.credential.id, details: { jti, scope: token.scope } };

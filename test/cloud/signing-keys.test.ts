@@ -37,8 +37,8 @@ async function anchored(w: World) {
 async function tokenOf(w: World) {
   const { client_id, client_secret } = (await w.admin.post("/oauth/clients", { name: "erp", scopes: ["products:read"] })).body;
   const request = { grant_type: "client_credentials", client_id, client_secret };
-  const ask = async (): Promise<string> =>
-    (await w.nobody.post("/oauth/token", request, { "idempotency-key": randomUUID() })).body.access_token;
+  const ask = async (key: string = randomUUID()): Promise<string> =>
+    (await w.nobody.post("/oauth/token", request, { "idempotency-key": key })).body.access_token;
   return { token: await ask(), ask };
 }
 
@@ -59,6 +59,7 @@ test("half a minute after a key was retired nothing that it signed counts, and e
     await w.store.write("damage", (tx) => tx.db.update(passportVersions).set({ credential }).where(eq(passportVersions.passportId, id)));
   }
   const { token, ask } = await tokenOf(w);
+  const asked = await ask("asked-once");
   const worksWith = async (one: string) => (await w.as(one).get("/products")).status;
   expect(await worksWith(token)).toBe(200);
 
@@ -81,6 +82,8 @@ test("half a minute after a key was retired nothing that it signed counts, and e
   expect(await keysOf(w)).toMatchObject([{ kid: fresh, retiredAt: null, resignedAt: null }, { kid: old }]);
   expect(refusal(await w.as(token).get("/products"))).toEqual([401, "UNAUTHORIZED"]);
   expect(await worksWith(await ask())).toBe(200);
+  const anew = await ask("asked-once");
+  expect([anew === asked, await worksWith(anew), await ask("asked-once")]).toEqual([false, 200, anew]);
 
   const folder = freshFolder("retired");
   const saved = (name: string, content: string) => (writeFileSync(join(folder, name), content), join(folder, name));
