@@ -18,11 +18,17 @@ export async function tile(tx: Tx, { level, n, width }: Tile): Promise<Buffer> {
   if (level !== "entries") {
     const isAsked = and(eq(logNodes.level, LEVELS_A_TILE * height), gte(logNodes.n, from), lt(logNodes.n, to));
     const rows = await tx.db.select({ hash: logNodes.hash }).from(logNodes).where(isAsked).orderBy(asc(logNodes.n));
-    return Buffer.concat(rows.map(({ hash }) => hash));
+    return Buffer.concat(whole(rows, width).map(({ hash }) => hash));
   }
   const isAsked = and(gte(logLeaves.n, from), lt(logLeaves.n, to));
   const rows = await tx.db.select({ entry: logLeaves.entry }).from(logLeaves).where(isAsked).orderBy(asc(logLeaves.n));
-  return bundled(rows.map(({ entry }) => Buffer.from(canonical(entry))));
+  return bundled(whole(rows, width).map(({ entry }) => Buffer.from(canonical(entry))));
+}
+
+/** Whoever keeps a tile keeps it for ever: none goes out that a damaged store cut short. */
+function whole<Row>(rows: Row[], width: number): Row[] {
+  if (rows.length !== width) throw new Error(`of a tile of the log ${width - rows.length} rows are gone`);
+  return rows;
 }
 
 const missing = (size: number, part: Omit<Tile, "level">): Refusal =>

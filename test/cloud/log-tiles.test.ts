@@ -4,12 +4,12 @@ import { createServer } from "node:http";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
-import { eq } from "drizzle-orm";
+import { and, eq } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { grow, leafHash, nodeHash, rootAt, type Subtree } from "#shared/merkle.ts";
 import { bundled, entriesIn, TILE_WIDTH, tileName, tileOf } from "#shared/tiles.ts";
 import { LEVEL_PATTERN, NAME_PATTERN } from "#shared/wire/log.ts";
-import { logLeaves } from "../../cloud/store/schema.ts";
+import { logLeaves, logNodes } from "../../cloud/store/schema.ts";
 import * as log from "../../cloud/domain/log.ts";
 import { verify } from "../../cloud/verify.ts";
 import { refusal } from "../../fixtures/client.ts";
@@ -174,6 +174,17 @@ test("`verify` at a log's address recomputes all of it, and finds what was chang
     expect.stringContaining("fails: the log's 530 entries give another root than its checkpoint names"),
   ]);
   expect(forged.said).toContain("holds: the first 300 entries give the root that you know");
+});
+
+test("of a log that lost a row no tile goes out cut short, to be kept for ever", async () => {
+  const w = await world();
+  await grown(w.store, 0, 3);
+  await w.store.write("lose", async ({ db }) => {
+    await db.delete(logLeaves).where(eq(logLeaves.n, 1));
+    await db.delete(logNodes).where(and(eq(logNodes.level, 0), eq(logNodes.n, 1)));
+  });
+  for (const level of ["entries", "0"]) expect((await w.nobody.get(`/log/tile/${level}/000.p/3`)).status).toBe(500);
+  for (const level of ["entries", "0"]) expect((await w.nobody.get(`/log/tile/${level}/000.p/1`)).status).toBe(200);
 });
 
 test("`verify` waits where it is told to, and says what it can't use", async () => {
