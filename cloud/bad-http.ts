@@ -30,10 +30,9 @@ export function answerOddHttp(server: Server): void {
 
 /** RFC 9112, 3.2: of none, or of two, whoever stands in front may have read another one than we. */
 export function hostFault({ httpVersion, rawHeaders }: IncomingMessage): Refusal | undefined {
-  if (httpVersion === "1.0") return undefined;
   let hosts = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]?.length === 4 && rawHeaders[i]?.toLowerCase() === "host") hosts += 1;
-  return hosts === 1
+  return hosts === 1 || (hosts === 0 && httpVersion === "1.0")
     ? undefined
     : new Refusal("MALFORMED_REQUEST", `a request has one Host header, and this has ${hosts === 0 ? "none" : hosts}`);
 }

@@ -77,7 +77,8 @@ test.each([
       expect.stringContaining('"code":"MALFORMED_REQUEST","message":"a request has one Host header'),
     ]);
   }
-  expect(answers(await speakToTheEnd("GET /healthz HTTP/1.0\r\n\r\n"))).toEqual([200]); // a probe of then
+  const then = await speakToTheEnd(`GET /healthz HTTP/1.0\r\n${hosts}\r\n`);
+  expect(answers(then)).toEqual([hosts === "" ? 200 : 400]); // a probe of then has none
 });
 
 test("the same second request is heard where it follows a whole one: the test would see it", async () => {
