@@ -4,10 +4,10 @@ import { saying } from "../sayings.ts";
 import { limits } from "../limits.ts";
 import { grantable } from "../scopes.ts";
 
-/** An object without room for a field that nobody declared; `asksToo` is what else it has to hold, where code refuses it in words of its own. */
+/** An object without room for a field that nobody declared; `asksToo` is what else it has to hold, and `shownAs` all of that, where code refuses it in words of its own. */
 export const closed = <Properties extends TProperties>(
   properties: Properties,
-  options: { description?: string; minProperties?: number; asksToo?: object } = {},
+  options: { description?: string; minProperties?: number; asksToo?: object; shownAs?: TSchema } = {},
 ) => Type.Object(properties, { additionalProperties: false, ...options });
 
 /** An object with any members. It says so, as else generated clients take it for one that has none. */

@@ -5,14 +5,12 @@ import { jobStateNames } from "../states.ts";
 import { closed, Id, Instant, nullable, type Static } from "./common.ts";
 import { TokenRequest } from "./credentials.ts";
 
+const Key = Type.String({ minLength: 1, maxLength: limits.SECRET_MAX_LENGTH, description: "An API key" });
+const { client_id: ClientId, client_secret: ClientSecret } = TokenRequest.properties;
 /** Either a key, or a client with its secret. */
 export const SignIn = closed(
-  {
-    key: Type.Optional(Type.String({ minLength: 1, maxLength: limits.SECRET_MAX_LENGTH, description: "An API key" })),
-    client_id: Type.Optional(TokenRequest.properties.client_id),
-    client_secret: Type.Optional(TokenRequest.properties.client_secret),
-  },
-  { asksToo: { oneOf: [{ required: ["key"] }, { required: ["client_id", "client_secret"] }] } },
+  { key: Type.Optional(Key), client_id: Type.Optional(ClientId), client_secret: Type.Optional(ClientSecret) },
+  { shownAs: Type.Union([closed({ key: Key }), closed({ client_id: ClientId, client_secret: ClientSecret })]) },
 );
 export type SignIn = Static<typeof SignIn>;
 

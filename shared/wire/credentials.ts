@@ -4,7 +4,7 @@ import { closed, Id, Instant, Name, nullable, Scopes, Secret, type Static } from
 
 export const ApiKeyCreate = closed(
   { name: Name, scopes: Type.Optional(Scopes), permissions: Type.Optional(Scopes) },
-  { asksToo: { anyOf: [{ required: ["scopes"] }, { required: ["permissions"] }] } },
+  { asksToo: { minProperties: 2 } }, // one of the two beside the name
 );
 export type ApiKeyCreate = Static<typeof ApiKeyCreate>;
 
