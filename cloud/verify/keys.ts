@@ -33,9 +33,9 @@ function isNamedBy({ id }: File, asserting: readonly unknown[]): (method: unknow
 }
 
 export function ringFrom(file: unknown): Ring {
-  const { id, verificationMethod, keys, kty } = (file ?? {}) as File;
-  const isKeys = keys !== undefined || kty !== undefined;
-  const asserting = isKeys ? undefined : assertingIn(file ?? {});
+  const document = (file ?? {}) as File;
+  const { id, verificationMethod, keys, kty } = document;
+  const asserting = assertingIn(document);
   const embedded = (asserting ?? []).filter((one) => typeof one === "object");
   const isDid = Array.isArray(verificationMethod) || embedded.length > 0; // a document may name all its methods where it uses them
   const did = typeof id === "string" && isDid ? id : undefined;
@@ -43,7 +43,7 @@ export function ringFrom(file: unknown): Ring {
   if (!Array.isArray(methods) || methods.length === 0)
     throw new Error("the keys are neither a DID document nor a key set (JWKS) nor a key (JWK)");
   const jwks: unknown[] = isDid ? methods.map(jwkOf) : methods;
-  const asserts = asserting && isNamedBy(file as File, asserting);
+  const asserts = isDid && asserting ? isNamedBy(document, asserting) : undefined;
   const isOurs = (method: unknown, i: number) => isEd25519(jwks[i]) && (asserts?.(method) ?? true);
   if (!jwks.some(isEd25519)) jwks.map(keyFrom); // says why not; an issuer may have others beside them, to be written to for instance
   const ring = jwks.filter((_, i) => isOurs(methods[i], i)).map(keyFrom);

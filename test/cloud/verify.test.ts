@@ -405,6 +405,7 @@ test("a key that its owner doesn't sign with, or not any more, stands in the doc
   for (const document of [
     { ...did, assertionMethod: [] },
     { ...did, assertionMethod: [`${did.id}#newer`] },
+    { ...did, assertionMethod: [`${did.id}#newer`], keys: [] },
     { ...did, assertionMethod: `${did.id}#newer` },
     { ...did, assertionMethod: [method.id.replace(did.id, "did:web:other.example")] },
   ]) {
