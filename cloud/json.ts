@@ -9,8 +9,9 @@ const ESCAPE_UNITS = 6; // of \u0041
 /** What the escape at this place stands for; undefined for one that has to stay. */
 function signAt(text: string, at: number): number | undefined {
   if (text.charCodeAt(at + 1) === SLASH) return SLASH; // as PHP writes it
+  if (text.charCodeAt(at + 1) !== U) return undefined;
   const digits = text.slice(at + 2, at + ESCAPE_UNITS);
-  if (text.charCodeAt(at + 1) !== U || !/^[0-9a-fA-F]{4}$/.test(digits)) return undefined;
+  if (!/^[0-9a-fA-F]{4}$/.test(digits)) throw new SyntaxError(`Bad Unicode escape in JSON at position ${at}`); // else what follows could make it whole
   const code = Number.parseInt(digits, 16);
   return NEEDS_ESCAPE.test(String.fromCharCode(code)) ? undefined : code;
 }
