@@ -11,7 +11,7 @@ function inThisPage(): Kept {
 }
 function placeOf(name: "localStorage" | "sessionStorage"): Kept {
   try {
-    return globalThis[name];
+    return globalThis[name] ?? inThisPage(); // none in an app's frame that wasn't told to have one
   } catch {
     return inThisPage();
   }

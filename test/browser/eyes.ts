@@ -69,7 +69,10 @@ export const englishOn = (page: Page) =>
     ]);
     return [document.title, ...said].filter((text) => english.test(text));
   })()`);
-/** Where cookies are blocked, Chromium refuses a page even the question what it has kept. */
-export const keepsNothing = (page: Page) =>
+/** Where cookies are blocked, Chromium refuses a page even the question what it has kept; in an app's frame on a tablet there is often no place to keep it in. */
+export const keepsNothing = (page: Page, how: "refused" | "nowhere" = "refused") =>
   page.addInitScript(`for (const name of ["localStorage", "sessionStorage"])
-    Object.defineProperty(globalThis, name, { get: () => { throw new DOMException("Access is denied for this document.", "SecurityError"); } })`);
+    Object.defineProperty(globalThis, name, { get: () => {
+      if (${how === "nowhere"}) return null;
+      throw new DOMException("Access is denied for this document.", "SecurityError");
+    } })`);

@@ -1371,18 +1371,21 @@ describe.skipIf(!executable)("the console", async () => {
       await page.getByText("Kam das Etikett heraus, und ist es in Ordnung?").waitFor();
       expect(await page.getAttribute("html", "lang")).toBe("de");
     });
-    test("in a browser that keeps nothing it works, and forgets who was there with the page", async (t) => {
-      const { page } = await visit(t, station);
-      await keepsNothing(page);
-      await page.reload();
-      await wedge(page, OPERATOR.badge);
-      await page.locator(".operator.is-in").waitFor();
-      await page.getByLabel("Language").selectOption("de");
-      await page.getByText("Kam das Etikett heraus, und ist es in Ordnung?").waitFor();
-      await page.reload();
-      await page.getByText("Is the label out, and good?").waitFor();
-      expect(await page.locator(".operator.is-in").count()).toBe(0);
-    });
+    test.for(["refused", "nowhere"] as const)(
+      "in a browser that keeps nothing (%s) it works, and forgets who was there with the page",
+      async (how, t) => {
+        const { page } = await visit(t, station);
+        await keepsNothing(page, how);
+        await page.reload();
+        await wedge(page, OPERATOR.badge);
+        await page.locator(".operator.is-in").waitFor();
+        await page.getByLabel("Language").selectOption("de");
+        await page.getByText("Kam das Etikett heraus, und ist es in Ordnung?").waitFor();
+        await page.reload();
+        await page.getByText("Is the label out, and good?").waitFor();
+        expect(await page.locator(".operator.is-in").count()).toBe(0);
+      },
+    );
     test("sounds are muted by hand, and stay so", async (t) => {
       const { page } = await visit(t, station);
       await button(page, "Sound is on").click();
