@@ -150,7 +150,8 @@ export function createCourier(options: CourierOptions): Courier {
 /** The status, and as much of the body as is worth showing. What says more than we read is cut off; what says less than it promised is a fault. */
 function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs">> {
   return new Promise((resolve, reject) => {
-    let [brokenOff, words] = [reject, "ended_unanswered" as "ended_unanswered" | "ended_midway"];
+    let brokenOff: (error: Error) => void = reject;
+    let words: "ended_unanswered" | "ended_midway" = "ended_unanswered";
     request.once("error", (error) => brokenOff(error));
     request.once("close", () => brokenOff(new Error(saying(words)))); // all that Node says of a 101
     request.once("response", (response) => {
