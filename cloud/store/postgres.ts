@@ -83,7 +83,6 @@ export function openPostgres({
     idle_in_transaction_session_timeout: limits.UNIT_MAX_MS, // a node that is frozen, or cut off, keeps nobody waiting for longer
     pipeline: true, // statements that don't wait for one another share a round trip
     types: { getTypeParser: parserOf },
-    verify: (client, done) => void refuseReplica(client, done),
   });
   // A connection that dies is dropped and replaced; who was using it hears it from the statement that failed.
   pool.on("error", () => {});
@@ -105,7 +104,7 @@ export function openPostgres({
     for (;;)
       try {
         if (performance.now() > fullUntil) pool.options.max = connections;
-        return await pool.connect();
+        return await primary(await pool.connect());
       } catch (error) {
         const isFull = codeOf(error) === FULL;
         if ((!isFull && !isBroken(error)) || performance.now() > until) throw unavailable(error);
@@ -290,14 +289,19 @@ const parserOf = ((oid: number, format?: "text") =>
   NUMBERS.has(oid) ? Number : types.getTypeParser(oid, format)) as CustomTypesConfig["getTypeParser"];
 
 /** A replica would answer with what was true a while ago: an address may lead to one by mistake, or while its primary is being replaced. */
-async function refuseReplica(client: PoolClient, done: (error?: Error) => void): Promise<void> {
+const primaries = new WeakSet<PoolClient>();
+/** Asked once of each connection, and here: the pool loses one whose asker has given up while it asks by itself. */
+async function primary(client: PoolClient): Promise<PoolClient> {
+  if (primaries.has(client)) return client;
   try {
     const { rows } = await ask(client, { text: "SELECT pg_is_in_recovery()" });
     if (rows[0]?.[0] === true) throw Object.assign(new Error("the server is a replica, which only reads"), { code: READ_ONLY });
   } catch (error) {
-    return done(error as Error);
+    client.release(true);
+    throw error;
   }
-  done();
+  primaries.add(client);
+  return client;
 }
 /** This connection can't write any more; a new one may lead to another server. */
 const isReadOnly = (error: unknown) => codeOf((error as Error | undefined)?.cause) === READ_ONLY;
