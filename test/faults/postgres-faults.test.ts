@@ -335,6 +335,29 @@ test("the server's machine is gone without a word: what was asked of it is refus
   await engine.script(`SELECT pg_sleep(${(2 * SILENT_MS) / 1_000})`); // what brings tables up to date may be silent for as long as it takes
 }); // oxfmt-ignore
 
+test("a connection that comes when whoever waited for it has just given up isn't lost to the pool", async (t) => {
+  const url = new URL((await freshDatabase("postgres")) ?? "");
+  const address = await startProxy(() => ({ port }));
+  const port = Number(url.port);
+  url.port = String(address.port);
+  t.onTestFinished(address.end);
+  const stores = Array.from({ length: 12 }, () => storeOn(openPostgres({ url: url.href, connections: 1 }), createLog("silent")));
+  for (const store of stores) t.onTestFinished(store.close);
+  const look = (store: (typeof stores)[number]) => store.read("look", ({ db }) => db.values("SELECT 1"));
+  await Promise.all(stores.map(look));
+  const slow = address.afflict({ kind: "latency", ms: 400, jitterMs: 0 });
+  // Each loses its only connection at another moment before the five seconds are over that the next one waits.
+  const lost = stores.map((store, i) =>
+    store.write("lost", async ({ db }) => {
+      await sleep(1_800 + 250 * i);
+      await db.run("SELECT pg_terminate_backend(pg_backend_pid())");
+    }),
+  );
+  await Promise.allSettled([...lost, ...stores.map(look)]);
+  slow();
+  for (const store of stores) await expect.poll(() => look(store).then((rows) => rows, String), SOON).toEqual([[1]]);
+});
+
 test("a unit of a node that stood for longer than the server waits is undone, and may be asked again", async (t) => {
   const store = storeOn(openPostgres({ url: (await freshDatabase("postgres")) ?? "" }), createLog("silent"));
   t.onTestFinished(store.close);
