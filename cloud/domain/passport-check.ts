@@ -1,8 +1,9 @@
 // Passports against what vouches for them: what is kept of each version against its digest, its credential and its signer, and what was validated against the log.
-import { and, desc, eq, inArray, lt } from "../store/drizzle.ts";
+import { and, desc, eq, inArray, isNotNull, lt } from "../store/drizzle.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { judgeSignature, openCredential } from "#shared/credential.ts";
-import { passports, passportVersions, signingKeys, validations } from "../store/schema.ts";
+import { versionOf } from "../store/migrate.ts";
+import { passports, passportVersions, retiredKeys, signingKeys, validations } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type Ring, ringFrom } from "../verify/keys.ts";
 import * as log from "./log.ts";
@@ -11,9 +12,15 @@ const SLICE_ROWS = 200;
 export type Judged = { passports: number; /** The first that doesn't hold. */ fault: string | undefined };
 type Kept = Pick<typeof passports.$inferSelect, "tenantId" | "id" | "productId" | "lastVersion">;
 
-/** Every key that anything was ever signed with. */
+const RETIRED_SINCE = 28; // the migration: an older copy may be looked at too
+/** Every key that what is kept may be signed with: not one that was retired, once all that it had signed was signed anew. */
 export async function keysIn(store: Store): Promise<Ring | undefined> {
-  const rows = await store.read("signing keys", ({ db }) => db.select().from(signingKeys));
+  const canRetire = (await versionOf(store)) >= RETIRED_SINCE;
+  const rows = await store.read("signing keys", async ({ db }) => {
+    const all = await db.select().from(signingKeys);
+    const gone = canRetire ? await db.select().from(retiredKeys).where(isNotNull(retiredKeys.resignedAt)) : [];
+    return all.filter(({ kid }) => !gone.some((key) => key.kid === kid));
+  });
   return rows.length === 0 ? undefined : ringFrom({ keys: rows.map(({ kid, publicJwk }) => ({ ...publicJwk, kid })) });
 }
 

@@ -5,11 +5,12 @@ import { join } from "node:path";
 import { eq, sql } from "drizzle-orm";
 import { expect, test } from "vitest";
 import { limits } from "#shared/limits.ts";
+import { judgePassports, keysIn } from "../../cloud/domain/passport-check.ts";
 import { type Place, resign, START, toResign } from "../../cloud/domain/signing-keys.ts";
 import { keyFilesIn } from "../../cloud/key-files.ts";
 import { openKeys } from "../../cloud/keys.ts";
 import { openSeal } from "../../cloud/seal.ts";
-import { passportVersions } from "../../cloud/store/schema.ts";
+import { passports, passportVersions } from "../../cloud/store/schema.ts";
 import { verify } from "../../cloud/verify.ts";
 import { refusal } from "../../fixtures/client.ts";
 import { partsOf, tampered } from "../../fixtures/forge.ts";
@@ -107,6 +108,23 @@ test("half a minute after a key was retired nothing that it signed counts, and e
   expect(await kidsIn(w)).toEqual([fresh]); // the file of the old one is still there
 });
 
+test("once all was signed anew, whoever looks through what is kept believes no passport that the retired key signed", async () => {
+  const w = await world({ settings: PUBLIC, clock: "stopped" });
+  const [old = ""] = await kidsIn(w);
+  const { id, credential } = await anchored(w);
+  const { tenantId } = (await w.store.read("whose", ({ db }) => db.select().from(passports).where(eq(passports.id, id)).get())) ?? {};
+  const judge = async () => (await judgePassports(w.store, String(tenantId), await keysIn(w.store))).fault;
+  await retire(w, old);
+  expect(await judge()).toBeUndefined(); // it hasn't been signed anew yet
+  w.later(limits.SIGNING_KEY_GRACE_MS);
+  await expect
+    .poll(async () => (await keysOf(w)).find(({ kid }) => kid === old)?.resignedAt, { timeout: 30_000 })
+    .toEqual(expect.any(String));
+  expect(await judge()).toBeUndefined();
+  await w.store.write("put back", ({ db }) => db.update(passportVersions).set({ credential }).where(eq(passportVersions.passportId, id)));
+  expect(await judge()).toContain("has a credential that doesn't hold");
+});
+
 test("what is large is signed anew a little at a time, so that whoever writes meanwhile waits for little", async () => {
   const w = await world({ settings: PUBLIC, clock: "stopped" });
   const [old = ""] = await kidsIn(w);
@@ -144,8 +162,8 @@ test("while passports are still signed anew the retired key counts no longer, an
   const [, second = ""] = await kidsIn(w);
   w.later(limits.SIGNING_KEY_GRACE_MS);
   await retire(w, second);
-  await expect.poll(async () => (await w.as(token).get("/products")).status, { timeout: 3_000 }).toBe(401);
-  await expect.poll(async () => (await kidsIn(w)).length, { timeout: 3_000 }).toBe(2);
+  await expect.poll(async () => (await w.as(token).get("/products")).status, { timeout: 30_000 }).toBe(401);
+  await expect.poll(async () => (await kidsIn(w)).length, { timeout: 30_000 }).toBe(2);
   expect((await keysOf(w)).map(({ resignedAt }) => resignedAt)).toEqual([null, null, null]);
 });
 
