@@ -41,6 +41,20 @@ async function answer(log: KyInstance, path: string): Promise<Buffer> {
   }
 }
 
+const isGone = ({ cause }: Error): boolean => cause instanceof HTTPError && cause.response.status === 404;
+/** A log may drop the part of a tile once all of it is there: its beginning is what the part was. */
+async function entriesAt(log: KyInstance, tile: { n: number; width: number }): Promise<Buffer[]> {
+  const path = `tile/entries/${tileName(tile)}`;
+  const whole = async (fault: Error) => {
+    if (tile.width === TILE_WIDTH || !isGone(fault)) throw fault;
+    return answer(log, `tile/entries/${tileName({ ...tile, width: TILE_WIDTH })}`).catch(() => Promise.reject(fault));
+  };
+  const bytes = await answer(log, path).catch(whole);
+  const entries = entriesIn(bytes)?.slice(0, tile.width);
+  if (entries?.length !== tile.width) throw new Error(`the log's ${path} hasn't the ${tile.width} entries that it should have`);
+  return entries;
+}
+
 const [KINDS_MAX, OTHERS] = [20, "of other kinds"];
 type Walked = { root: Hash; /** After as many as were asked for. */ knownRoot: Hash | undefined; kinds: Map<string, number>; last: string };
 async function walk(log: KyInstance, size: number, knownSize: number | undefined): Promise<Walked> {
@@ -50,10 +64,7 @@ async function walk(log: KyInstance, size: number, knownSize: number | undefined
   let last = "";
   for (let n = 0; n * TILE_WIDTH < size; n += 1) {
     const width = Math.min(TILE_WIDTH, size - n * TILE_WIDTH);
-    const path = `tile/entries/${tileName({ n, width })}`;
-    const entries = entriesIn(await answer(log, path));
-    if (entries?.length !== width) throw new Error(`the log's ${path} hasn't the ${width} entries that it should have`);
-    for (const [i, entry] of entries.entries()) {
+    for (const [i, entry] of (await entriesAt(log, { n, width })).entries()) {
       const leaf = n * TILE_WIDTH + i;
       grow(open, { level: 0, n: leaf, hash: leafHash(entry) });
       if (leaf + 1 === knownSize) knownRoot = rootAt(open);

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { and, eq } from "drizzle-orm";
 import { expect, test } from "vitest";
+import { canonical } from "#shared/canonical.ts";
 import { grow, leafHash, nodeHash, rootAt, type Subtree } from "#shared/merkle.ts";
 import { bundled, entriesIn, TILE_WIDTH, tileName, tileOf } from "#shared/tiles.ts";
 import { LEVEL_PATTERN, NAME_PATTERN } from "#shared/wire/log.ts";
@@ -218,6 +219,15 @@ test("`verify` waits where it is told to, and says what it can't use", async () 
     2,
     "imprimatur: the log's tile/entries/000.p/5 hasn't the 5 entries that it should have",
   ]);
+  const gone = () => ({ status: 404 });
+  const all = Array.from({ length: 256 }, (_, n) => Buffer.from(`{"grown":${n}}`));
+  for (const [i, { entry }] of (await w.store.read("entries", ({ db }) => db.select().from(logLeaves).orderBy(logLeaves.n))).entries())
+    all[i] = Buffer.from(canonical(entry));
+  const asked: string[] = [];
+  const grownSince = (path: string) => (asked.push(path), { status: 200, body: bundled(all) });
+  expect(await said(through, gone, grownSince)).toEqual([0, expect.stringContaining("the log's 5 entries give the root")]); // and its parts dropped
+  expect(asked).toEqual(["/api/v2/log/tile/entries/000"]);
+  expect(await said(through, gone, gone)).toEqual([2, "imprimatur: the log's tile/entries/000.p/5 can't be had: it answered 404"]);
   const strange = Array.from({ length: 5 }, (_, n) => Buffer.from(n === 0 ? "no JSON" : '{"kind":"tea"}'));
   expect(await said(through, () => ({ status: 200, body: bundled(strange) }))).toEqual([
     1,
