@@ -1,5 +1,6 @@
 // npm run bench: every figure that the README claims, as ratios within this run; exit 1 if one misses its target. With --brief, only whether each runs.
 import { nearest } from "#shared/nearest.ts";
+import { endWhenTold } from "../../fixtures/with-us.ts";
 import { capacityBench } from "./capacity.bench.ts";
 import { complianceBench } from "./compliance.bench.ts";
 import { consoleBench } from "./console.bench.ts";
@@ -43,6 +44,7 @@ if (unknown !== undefined) {
   process.exit(2);
 }
 
+endWhenTold();
 let missed = 0;
 for (const [name, bench] of Object.entries(benches)) {
   if (asked.length > 0 && !asked.includes(name)) continue;

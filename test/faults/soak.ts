@@ -3,6 +3,7 @@
 import { parseArgs } from "node:util";
 import type { Figures } from "../../fixtures/chaos/site.ts";
 import { type Postgres, startPostgres } from "../../fixtures/postgres.ts";
+import { endWhenTold } from "../../fixtures/with-us.ts";
 import { type Look, runChaos } from "../chaos.ts";
 import { type Gains, MIB, SHARE, soak, type Soaked } from "../soak.ts";
 
@@ -109,7 +110,7 @@ async function manySeeds({ seeds, seed: first, nodes, engine }: Options): Promis
 }
 
 if (import.meta.main) {
-  process.once("SIGTERM", () => process.exit(1)); // and with it what it started
+  endWhenTold();
   try {
     const options = optionsFrom(process.argv.slice(2));
     const broken = await (options.seeds > 0 ? manySeeds(options) : oneLong(options));
