@@ -163,7 +163,7 @@ export const fitting = (schema: TSchema): ValidateFunction => strict.compile(sch
 
 function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
   if (all.length === 0) return [];
-  const errors = all.slice(0, 10 * limits.FAULTS_MAX_ITEMS);
+  const errors = ofItsKind(all.slice(0, 10 * limits.FAULTS_MAX_ITEMS));
   const named = errors
     .filter(({ keyword }) => keyword !== "anyOf" || errors.length === 1)
     .map((error) => ({ error, field: fieldOf(error) }));
@@ -174,6 +174,21 @@ function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
     message: bodyless ? saying("no_fields_here") : sentence(error),
   }));
 }
+
+/** What may be a text or an object isn't told to be a text where it is an object that has a fault. */
+function ofItsKind(errors: ErrorObject[]): ErrorObject[] {
+  const choices = new Map(errors.filter(({ keyword }) => keyword === "anyOf").map((error) => [choiceOf(error), error.schema as unknown[]]));
+  if (choices.size === 0) return errors;
+  const otherKinds = Map.groupBy(
+    errors.filter(({ keyword }) => keyword === "type"),
+    choiceOf,
+  );
+  return errors.filter((error) => {
+    const [choice, others] = [choices.get(choiceOf(error)), otherKinds.get(choiceOf(error))];
+    return error.keyword !== "type" || choice === undefined || others?.length === choice.length;
+  });
+}
+const choiceOf = ({ instancePath, schemaPath }: ErrorObject): string => `${instancePath} ${schemaPath.replace(/\/\d+\/type$/, "")}`;
 
 function fieldOf({ instancePath, params }: ErrorObject): string {
   const at = instancePath.slice(1).replaceAll("/", ".").replaceAll("~1", "/").replaceAll("~0", "~");

@@ -77,6 +77,20 @@ test("a serial that is too long is told the SGTIN-96 bound; SCHEMA_NOT_FOUND nam
   expect(toys.body.error.details.availableCategories).toEqual(["battery", "electronics", "furniture", "textile"]);
 });
 
+test("a substance may be a name or a thing; what is wrong within the thing is told, not that it is no name", async () => {
+  const faults = async (substance: unknown) =>
+    (await w.admin.post("/products", kettle({ extensions: { hazardousSubstances: [substance] } }))).body.error.details.fields.map(
+      ({ field, rule }: { field: string; rule: string }) => `${field.replace("extensions.hazardousSubstances.", "")} ${rule}`,
+    );
+  expect(await faults({ casNumber: "7439-92-1" })).toEqual(["0.name required"]);
+  expect(await faults({ name: "Lead", casNumber: "7439921", concentrationPercentage: 101 })).toEqual([
+    "0.casNumber pattern",
+    "0.concentrationPercentage maximum",
+  ]);
+  expect(await faults("")).toEqual(["0 minLength"]);
+  expect(await faults(5)).toEqual(["0 type"]);
+});
+
 test("the same GTIN is a duplicate in any of its lengths, for a model; two items differ by serial", async () => {
   await create({ gtin: "73513537" });
   expect(refusal(await w.admin.post("/products", kettle({ gtin: "00000073513537" })))).toEqual([409, "DUPLICATE_GTIN"]);
