@@ -257,6 +257,8 @@ export const sayings = {
   not_empty: "must not be empty",
   must_be_instant: "must be an instant of ISO 8601, such as 2026-01-31T12:00:00Z",
   must_be_uri: "must be a URI, percent-encoded where it isn't ASCII",
+  must_be_cas: "must be a CAS number, such as 7439-92-1",
+  must_be_country: "must be a country's two capital letters of ISO 3166-1, such as DE",
   must_be: "must be {value}",
   must_be_one_of: "must be one of {values}",
   has_nul: "contains a NUL character",

@@ -38,6 +38,9 @@ export const COMPANY_PREFIX = "^[0-9]{6,12}$";
 export const OFFSET = "^[+-](?:(?:0\\d|1[0-3]):[0-5]\\d|14:00)$";
 export const UNIT_CODE = "^[A-Z0-9]{2,3}$";
 export const EPCIS_2 = "^2(?:\\.\\d+)*$";
+/** Of the catalogue's categories: what a substance is registered under, and a country. */
+const CAS = "^[0-9]{2,7}-[0-9]{2}-[0-9]$";
+const COUNTRY = "^[A-Z]{2}$";
 const SEEN = saying("must_be_visible");
 /** How a refusal says what a pattern asks for: an expression tells nobody what to send. */
 export const patternWords: Record<string, string> = {
@@ -50,6 +53,8 @@ export const patternWords: Record<string, string> = {
   [COMPANY_PREFIX]: "must be a GS1 company prefix, 6 to 12 digits",
   [OFFSET]: "must be an offset from -14:00 to +14:00, such as +01:00, and never Z",
   [UNIT_CODE]: "must be a unit's code of UN/CEFACT Recommendation 20, such as KGM",
+  [CAS]: saying("must_be_cas"),
+  [COUNTRY]: saying("must_be_country"),
   [EPCIS_2]: "must be 2.0, the version of EPCIS that is spoken here",
 };
 /** What people call a device, a printer, a template, an operator. */

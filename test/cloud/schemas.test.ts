@@ -4,6 +4,9 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 import { catalogue, loadCatalogue } from "../../cloud/catalogue.ts";
+import { gtinOf } from "../../fixtures/gtin.ts";
+import { productOf } from "../../fixtures/passports.ts";
+import { patternWords } from "#shared/wire/common.ts";
 import { freshFolder } from "../endings.ts";
 import { world } from "../world.ts";
 
@@ -83,6 +86,23 @@ test("a member of the EU has the EU's schemas, as it has its regulations", async
     expect((await reader.get(`${at}?jurisdiction=${member}`)).body).toEqual(home);
     expect((await reader.get(`${at}/import-template?jurisdiction=${member}`)).status).toBe(200);
   }
+});
+
+test("what a category's pattern asks for is said in words, not as the expression", async () => {
+  const { body } = await w.admin.post("/products/batch", {
+    items: [
+      productOf({ gtin: gtinOf(1), extensions: { hazardousSubstances: [{ name: "Lead", casNumber: "7439921" }] } }),
+      productOf({ gtin: gtinOf(2), category: "textile", extensions: { countryOfManufacture: "Portugal" } }),
+    ],
+  });
+  expect(body.errors.map(({ error }: { error: string }) => error)).toEqual([
+    "VALIDATION_ERROR: extensions.hazardousSubstances.0.casNumber: must be a CAS number, such as 7439-92-1",
+    "VALIDATION_ERROR: extensions.countryOfManufacture: must be a country's two capital letters of ISO 3166-1, such as DE",
+  ]);
+  const shown = (await reader.get("/schemas/categories")).body.data.filter(({ effectiveNow }: { effectiveNow: boolean }) => effectiveNow);
+  for (const { category } of shown)
+    for (const [, pattern] of JSON.stringify(catalogue.find(category, Date.now())?.fieldSchema).matchAll(/"pattern":("[^"]*")/g))
+      expect(Object.keys(patternWords)).toContain(JSON.parse(pattern!));
 });
 
 test("the template is CSV, named after category and version, with a column for every field", async () => {
