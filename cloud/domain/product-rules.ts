@@ -2,6 +2,7 @@
 import { unjudgedCategories } from "#shared/compliance.ts";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { gtin14, gtinFault, serialFault } from "#shared/gs1.ts";
+import { isObject } from "#shared/object.ts";
 import { saying } from "#shared/sayings.ts";
 import { ProductCreate } from "#shared/wire/products.ts";
 import { catalogue, type CategoryVersion } from "../catalogue.ts";
@@ -12,7 +13,7 @@ const shape = judgeOf(ProductCreate);
 /** For input that no route has judged yet: an item of a batch, a row of a file. */
 export function shaped(item: unknown, at: number): ProductCreate {
   const faults = shape(item);
-  if (faults.length > 0) throw invalid([...faults, ...moreFaults(item as Record<string, unknown>, faults, at)]);
+  if (faults.length > 0) throw invalid([...faults, ...moreOfNew(item as Record<string, unknown>, faults, at)]);
   return item as ProductCreate;
 }
 
@@ -30,6 +31,12 @@ export function moreFaults(item: Record<string, unknown>, found: readonly FieldF
     ...(schema && extensions !== undefined ? schema.judge(extensions, "extensions") : []),
   ];
   return more.filter(({ field }) => !found.some((fault) => fault.field === field));
+}
+
+/** A new product has to bring extensions too; alone their absence has a code of its own. */
+export function moreOfNew(item: Record<string, unknown>, found: readonly FieldFault[], at?: number): FieldFault[] {
+  const isLacking = found.length > 0 && isObject(item) && item["extensions"] === undefined;
+  return [...moreFaults(item, found, at), ...faultAt("extensions", "required", isLacking ? "is required, if only as {}" : undefined)];
 }
 
 export type Judged = Required<ProductCreate> & { schemaVersion: string; identity: string };

@@ -17,7 +17,7 @@ import {
 import { limits } from "#shared/limits.ts";
 import * as categories from "../domain/categories.ts";
 import { list } from "../domain/product-list.ts";
-import { gtinFaults, moreFaults } from "../domain/product-rules.ts";
+import { gtinFaults, moreFaults, moreOfNew } from "../domain/product-rules.ts";
 import * as domain from "../domain/products.ts";
 import { voidIt } from "../domain/voids.ts";
 import { type Reply, type Route, routesUnder } from "../route.ts";
@@ -65,7 +65,7 @@ export const products: Route[] = [
     scope: ["products:create"],
     says: "Create a product; it begins as a draft",
     body: ProductCreate,
-    judge: (body, found) => moreFaults(body, found),
+    judge: (body, found) => moreOfNew(body, found),
     example: kettle,
     replies: { 201: Product },
     sends: ["ETag", "Location"],

@@ -38,7 +38,11 @@ test("a product is created unwrapped, renamed, as a draft, with its GTIN in 14 d
 
 test.each([
   ["description shorter than 10 characters", { description: "too short" }, [400, "VALIDATION_ERROR", "description"]],
-  ["description shorter, and no extensions", { description: "short", extensions: undefined }, [400, "VALIDATION_ERROR", "description"]],
+  [
+    "description shorter, and no extensions",
+    { description: "short", extensions: undefined },
+    [400, "VALIDATION_ERROR", "description", "extensions"],
+  ],
   ["extensions missing", { extensions: undefined }, [422, "EXTENSIONS_REQUIRED"]],
   ["extensions missing in an unknown category", { extensions: undefined, category: "toys" }, [422, "EXTENSIONS_REQUIRED"]],
   ["category unknown", { category: "toys" }, [422, "SCHEMA_NOT_FOUND"]],
