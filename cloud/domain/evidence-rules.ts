@@ -1,5 +1,6 @@
 // What evidence has to say to be believed: by these rules the cloud hears it, and whoever verifies it later judges it again.
 import { isDeepStrictEqual } from "node:util";
+import { keyOf } from "#shared/digital-link.ts";
 import { type FieldFault, Refusal } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
@@ -90,16 +91,17 @@ function counterFaults({ before, after, voids = 0 }: Evidence["completion"]): Fi
   return [...untold("before", from), ...untold("after", to)];
 }
 
-/** The GTIN and serial that a decoded text names, where it is a link to this origin. */
+/** The label's link to the GTIN and serial that a decoded text leads to, read as the resolver reads it. */
 function namedBy(decoded: string, link: string): string | undefined {
   if (decoded === link) return link;
   if (!URL.canParse(decoded)) return undefined;
   const { origin, pathname } = new URL(decoded);
-  const [, gtin = "", serial = ""] = /^\/01\/(\d{14})\/21\/([^/]+)\/?$/.exec(pathname) ?? [];
+  if (!pathname.startsWith("/01/")) return undefined;
   try {
-    return serial === "" ? undefined : digitalLink(origin, gtin, { serial: decodeURIComponent(serial) });
+    const { gtin, serial } = keyOf(pathname);
+    return serial === undefined ? undefined : digitalLink(origin, gtin, { serial });
   } catch {
-    return undefined; // a lone % is no link of ours
+    return undefined; // what the resolver can't read is no link of ours
   }
 }
 

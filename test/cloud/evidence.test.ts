@@ -213,6 +213,13 @@ describe("a scan verifies only this job's link", () => {
     expect(await scanOf((link) => `${link}?17=301231`)).toBe("SCAN_VERIFIED");
   });
 
+  test("in every spelling that the resolver reads as the same GTIN and serial", async () => {
+    expect(await scanOf((link) => link.replace("/21/", "/10/L%2F7/21/"))).toBe("SCAN_VERIFIED");
+    expect(await scanOf((link) => link.replace("/21/", "/%32%31/"))).toBe("SCAN_VERIFIED");
+    expect(await scanOf((link) => link.replace("/21/", "/10/"))).toBe("SCAN_MISMATCH");
+    expect(await scanOf((link) => link.replace("/01/", "/02/"))).toBe("SCAN_MISMATCH");
+  });
+
   test("not with one character changed, wherever it is", async () => {
     const { claimed, item } = await waitingFor("SCAN_VERIFIED");
     const link = claimed.job.digital_link;
