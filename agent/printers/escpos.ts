@@ -1,11 +1,8 @@
 // Receipt printers' language: the label as a raster, and behind it a question that the printer answers only when it has come so far.
 import { Buffer } from "node:buffer";
 import { hash, randomBytes } from "node:crypto";
-import thermal from "node-thermal-printer";
-import { Refusal } from "#shared/errors.ts";
 import { saying } from "#shared/sayings.ts";
 import type { Grade } from "#shared/states.ts";
-import { type Bitmap, blank, pngOf } from "../bitmap.ts";
 import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../duplex.ts";
 import { dialogue, lane, nameless } from "./dialogue.ts";
@@ -30,8 +27,8 @@ import {
   type Waiting,
 } from "./driver.ts";
 import { type Answer, lexer, PAPER_END, PAPER_LOW, realtimeFaults, unaskedFaults } from "./escpos-answers.ts";
+import { rasterOf } from "./escpos-raster.ts";
 
-const WIDTH_MAX_DOTS = 2_040; // the encoder writes the width into one byte
 const REALTIME_QUESTIONS = [1, 2, 3, 4] as const;
 const QUIET_MS = 200;
 const ECHO = saying("echo");
@@ -52,34 +49,6 @@ const FENCES: Record<Fence, { grade?: Grade; question(token: string): Buffer }> 
   "gs-r": { grade: "B", question: () => askPaper },
   none: { question: () => bytes() },
 };
-
-/** The library only writes bytes down: it takes a resolved write for a printed label, so its own way out leads nowhere. */
-const nowhere = {
-  isPrinterConnected: async () => false,
-  execute: async () => {
-    throw new Error("labels leave through the agent's own port");
-  },
-};
-
-/** The label and the cut; what asks for its end comes behind it. */
-export async function rasterOf(bitmap: Bitmap, { setup = "", cut = true }: Pick<Profile, "setup" | "cut">): Promise<Buffer> {
-  if (bitmap.widthDots > WIDTH_MAX_DOTS)
-    throw new Refusal(
-      "LABEL_REFUSED",
-      saying("raster_too_wide", { dots: bitmap.widthDots, most: WIDTH_MAX_DOTS, over: bitmap.widthDots - WIDTH_MAX_DOTS }),
-    );
-  const encoder = new thermal.printer({ type: thermal.types.EPSON, interface: nowhere as unknown as string });
-  encoder.add(Buffer.concat([bytes(0x1b, 0x40), Buffer.from(setup, "latin1")])); // ESC @
-  await encoder.printImageBuffer(pngOf(wholeBytes(bitmap)));
-  if (cut) encoder.partialCut();
-  return Buffer.from(encoder.getBuffer());
-}
-/** Its width is counted wrongly unless it is a multiple of eight. */
-function wholeBytes(bitmap: Bitmap): Bitmap {
-  const whole = blank(bitmap.rowBytes * 8, bitmap.heightDots);
-  whole.bytes.set(bitmap.bytes);
-  return whole;
-}
 
 function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
@@ -132,10 +101,11 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
 
   /** An answer doesn't say which question it answers, so old ones have to be over before the first is asked. */
   async function statusOf(n: 1 | 2 | 3 | 4): Promise<number | undefined> {
-    if (!inStep) statuses.expectMore();
+    const wasLate = !inStep; // every question that wasn't heard out has an answer to come
+    if (wasLate) statuses.expectMore();
     inStep ||= await talk.silence((answer) => answer.kind === "realtime", timing.answerMs);
     const now = () => ask(askNow(n), (answer) => (answer.kind === "realtime" ? answer.bits : undefined));
-    const bits = inStep ? await statuses.answer(now, n === 4) : undefined; // the last of a look: what is left over would be the first of the next one's
+    const bits = inStep ? await statuses.answer(now, n === 4 || wasLate) : undefined; // the last of a look: what is left over would be the first of the next one's
     tellsHealth ||= bits !== undefined;
     inStep &&= bits !== undefined || !tellsHealth; // who never answered doesn't know the question
     return bits;

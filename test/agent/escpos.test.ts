@@ -5,8 +5,9 @@ import * as fc from "fast-check";
 import { expect, type onTestFinished, test } from "vitest";
 import { type Bitmap, blank, isBlack, setDot } from "../../agent/bitmap.ts";
 import type { Profile } from "../../agent/printers/driver.ts";
-import { driver, rasterOf } from "../../agent/printers/escpos.ts";
+import { driver } from "../../agent/printers/escpos.ts";
 import { lexer } from "../../agent/printers/escpos-answers.ts";
+import { rasterOf } from "../../agent/printers/escpos-raster.ts";
 import { answersInTurn, startDevice } from "../../fixtures/device.ts";
 import { startEscposPrinter } from "../../fixtures/printers/escpos.ts";
 
@@ -31,6 +32,35 @@ test("a raster is sent with its own width, whatever the library makes of widths 
     const at = bytes.indexOf(Buffer.from([0x1d, 0x76, 0x30]));
     expect([bytes[at + 4], bytes[at + 5], bytes[at + 6]]).toEqual([Math.ceil(width / 8), 0, 8]);
   }
+});
+
+/** Three bytes that ask how it is, which a printer heeds wherever they stand. */
+function asksInItself(n: number): Bitmap {
+  const dots = blank(400, 200);
+  for (let y = 20; y < 190; y += 40) dots.bytes.set([0x10, 0x04, n], y * dots.rowBytes + 20);
+  setDot(dots, 3, 190);
+  return dots;
+}
+test("dots that a printer would take for a question are moved to the side, all of them by as much, and none off the label", async () => {
+  const printed = async (dots: Bitmap) => (await rasterOf(dots, { cut: false })).subarray(10);
+  const dots = asksInItself(1);
+  const moved = await printed(dots);
+  expect(moved.indexOf(Buffer.of(0x10, 0x04))).toBe(-1);
+  const paper: Bitmap = { ...blank(400, 200), bytes: moved };
+  const by = [1, -1, 2, -2, 3, -3].find((shift) => isBlack(paper, 3 + shift, 190)) ?? 0;
+  let wrong = 0;
+  for (let y = 0; y < 200; y += 1) for (let x = 8; x < 392; x += 1) wrong += Number(isBlack(paper, x + by, y) !== isBlack(dots, x, y));
+  expect([by === 0, wrong]).toEqual([false, 0]);
+  for (const edge of [0, 399]) setDot(dots, edge, 190); // no room
+  expect((await printed(dots)).equals(dots.bytes)).toBe(true);
+});
+
+test.concurrent("on a slow line what a label's dots ask isn't taken for an answer: no cover is called open", async (t) => {
+  const { machine, printer } = await pairOf(t);
+  await printer.probe();
+  machine.fault("slow-reader", { bytes: 240, ms: 50 });
+  const submission = await printer.submit(await printer.encode(asksInItself(1)));
+  expect(await printer.awaitCompletion(submission)).toMatchObject({ outcome: "confirmed", faults: [] });
 });
 
 test.concurrent("a label wider than a raster can be is refused with how much is too much, not sent as garbage", async (t) => {
@@ -173,6 +203,25 @@ async function receiptsThat(t: T, says: Says, profile: Partial<Profile> = {}) {
   return { printer, sockets };
 }
 const WELL = [0x16, 0x12, 0x12, 0x12]; // to DLE EOT 1 to 4; the first with nothing in its drawer, which as the second would be an open cover
+
+test.concurrent("two late answers to the first question, one a moment after the other, are no answers to the first and the second", async (t) => {
+  const letGo = Promise.withResolvers<void>();
+  let line = letGo.promise;
+  const { printer } = await receiptsThat(
+    t,
+    (question, n, socket) => {
+      if (question === "DLE EOT") line = line.then(() => sleep(20)).then(() => void socket.write(Uint8Array.of(WELL[n - 1] ?? 0)));
+    },
+    { fence: "none" },
+  );
+  line = Promise.resolve();
+  expect(await printer.preflight()).toMatchObject({ ready: true });
+  line = letGo.promise;
+  expect((await printer.preflight()).ready).toBeNull();
+  const look = printer.preflight();
+  setTimeout(letGo.resolve, 400); // the second time it is asked for it by then
+  expect(await look).toMatchObject({ ready: true, faults: [], source: { length: 4 } });
+});
 
 test.concurrent("a printer that is offline for an error says that there is one, not only that it is offline", async (t) => {
   const said = [0x1a, 0x52, 0x12, 0x12]; // to DLE EOT 1 to 4
