@@ -60,6 +60,7 @@ function sizeOf(bytes: Buffer): { kind: "png" | "jpeg"; width: number; height: n
   if (bytes[0] === 0xff && bytes[1] === 0xd8) {
     // Segment after segment until the frame header (SOF0 to SOF15 but for three that are something else).
     for (let at = 2; at + 9 < bytes.length && bytes[at] === 0xff; at += 2 + bytes.readUInt16BE(at + 2)) {
+      while (bytes[at + 1] === 0xff && at + 10 < bytes.length) at += 1; // as many as one likes may stand before a marker
       const marker = bytes[at + 1] ?? 0;
       if (marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker))
         return { kind: "jpeg", height: bytes.readUInt16BE(at + 5), width: bytes.readUInt16BE(at + 7) };

@@ -156,6 +156,43 @@ describe("a camera's file", () => {
     claim.writeUInt32BE(60_000, 20);
     expect(() => pictureFrom(claim)).toThrow("60000 x 60000 is too large");
   });
+  /** Each module is a block of its own, so that nothing but its brightness has to be written. */
+  function jpegOf({ modules, dark }: Pick<typeof label, "modules" | "dark">, fill: number[] = []): Buffer {
+    const across = modules + 8;
+    const segment = (marker: number, ...body: number[]) => [0xff, marker, 0, body.length + 2, ...body];
+    const sizes = (length: number, count: number) => Array.from({ length: 16 }, (_, i) => (i + 1 === length ? count : 0));
+    let bits = "";
+    let before = 0;
+    for (let y = -4; y < modules + 4; y += 1)
+      for (let x = -4; x < modules + 4; x += 1) {
+        const isDark = x >= 0 && x < modules && y >= 0 && y < modules && dark[y * modules + x] === 1;
+        const now = isDark ? -128 : 127;
+        const step = now - before;
+        const size = step === 0 ? 0 : Math.floor(Math.log2(Math.abs(step))) + 1;
+        const value = step < 0 ? step + 2 ** size - 1 : step;
+        bits += `${size.toString(2).padStart(4, "0")}${size === 0 ? "" : value.toString(2).padStart(size, "0")}0`;
+        before = now;
+      }
+    const pixels = (bits.match(/.{1,8}/g) ?? []).map((byte) => Number.parseInt(byte.padEnd(8, "1"), 2));
+    const side = [(across * 8) >> 8, (across * 8) & 0xff];
+    return Buffer.from([
+      0xff, 0xd8,
+      ...segment(0xdb, 0, ...Array.from({ length: 64 }, () => 8)),
+      ...fill,
+      ...segment(0xc0, 8, ...side, ...side, 1, 1, 0x11, 0),
+      ...segment(0xc4, 0x00, ...sizes(4, 12), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+      ...segment(0xc4, 0x10, ...sizes(1, 1), 0),
+      ...segment(0xda, 1, 1, 0, 0, 63, 0),
+      ...pixels.flatMap((byte) => (byte === 0xff ? [0xff, 0] : [byte])),
+      0xff, 0xd9,
+    ]); // oxfmt-ignore
+  }
+  test("a JPEG is read, with the fill bytes that may stand before any of its markers", async () => {
+    for (const fill of [[], [0xff], [0xff, 0xff, 0xff]]) {
+      const { image } = pictureFrom(jpegOf(label, fill));
+      expect((await decode(image)).map(({ text }) => text)).toEqual([LINK]);
+    }
+  });
   test("one laid out in passes is read like any other, and no more of it is unpacked than it says that it has", () => {
     const chunk = (name: string, data: Uint8Array) => {
       const body = Buffer.concat([Buffer.from(name, "latin1"), data]);
