@@ -76,14 +76,9 @@ END;
 `,
 ];
 const BUFFER_VERSION = VERSIONS.length;
-/** Names of a table of ours, for an IN of SQL. */
-const quoted = (table: object): string =>
-  Object.keys(table)
-    .map((name) => `'${name}'`)
-    .join(", ");
-const ON_PAPER = Object.entries(stages)
-  .flatMap(([stage, { paper }]) => (paper ? `'${stage}'` : []))
-  .join(", ");
+/** For an IN of SQL. */
+const quoted = (names: readonly string[]): string => names.map((name) => `'${name}'`).join(", ");
+const ON_PAPER = quoted(Object.entries(stages).flatMap(([stage, { paper }]) => (paper ? stage : [])));
 /** The first files didn't say theirs. */
 const versionOf = (db: Database.Database): number => Number(db.pragma("user_version", { simple: true })) || 1;
 
@@ -191,13 +186,13 @@ function faultIn(db: Database.Database, version: number): string | undefined {
   return unread === 0 ? undefined : saying("rows_unread", { count: unread });
 }
 /** The names that we read: under others, which other versions may have written, nothing has to be JSON. */
-const KEPT_AS_JSON = { station: 1, jwks: 1, unanswered_claim: 1, set_aside: 1, paused: 1, begun_elsewhere: 1 };
+const KEPT_AS_JSON = ["station", "jwks", "unanswered_claim", "set_aside", "paused", "begun_elsewhere"];
 /** SQLite notices a torn page, but no changed byte within a value. Ended attempts count too: the console reads them, and so does the next job of their serial. */
 const UNREADABLE = [
-  `attempts WHERE NOT iif(json_valid(task) AND json_valid(work), stage IN (${quoted(stages)})
+  `attempts WHERE NOT iif(json_valid(task) AND json_valid(work), stage IN (${quoted(Object.keys(stages))})
     AND (ended IS NOT NULL OR (link, serial, job_ref) IS (task ->> 'digital_link', task ->> 'serial', task ->> 'job_ref')), 0)`,
   "reports WHERE NOT json_valid(body)",
-  `ledger WHERE state NOT IN (${quoted(labelStates)})`,
+  `ledger WHERE state NOT IN (${quoted(Object.keys(labelStates))})`,
   `meta WHERE (name IN (${quoted(KEPT_AS_JSON)}) OR name LIKE 'odometer:%' OR name LIKE 'counts:%') AND NOT json_valid(value)`,
 ];
 const shapeOf = (db: Database.Database): string =>
@@ -221,7 +216,7 @@ const BESIDE = ["-wal", "-shm", "-journal"];
 function lastAside(file: string, clock: Clock): SetAside | null {
   const name = readdirSync(dirname(file))
     .toSorted()
-    .findLast((one) => one.startsWith(basename(file) + ASIDE) && !/-(wal|shm|journal)$/.test(one));
+    .findLast((one) => one.startsWith(basename(file) + ASIDE) && !BESIDE.some((beside) => one.endsWith(beside)));
   const at = instant(clock);
   return name === undefined ? null : { file: join(dirname(file), name), why: saying("found_damaged"), at };
 }
