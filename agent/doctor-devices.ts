@@ -1,4 +1,5 @@
 // What the doctor finds at the devices: asked without printing, and by the running agent where it holds them.
+import type { Grade } from "#shared/states.ts";
 import { systemClock } from "./clock.ts";
 import type { AgentConfig, PrinterConfig } from "./config.ts";
 import { type Line, linesOf } from "./doctor-line.ts";
@@ -9,7 +10,7 @@ import { openScanner } from "./scanners/index.ts";
 import type { State } from "./state.ts";
 
 const ANSWER_MAX_MS = 4_000;
-type Found = { trouble: string | null; warnings: string[]; ceiling: string | null; identity: string | null; isMute?: boolean };
+type Found = { trouble: string | null; warnings: string[]; ceiling: Grade | null; identity: string | null; isMute?: boolean };
 
 export async function printerLine(config: PrinterConfig, running: State | undefined): Promise<Line> {
   const { well, odd, bad } = linesOf(`printer ${config.name}`);
@@ -23,11 +24,10 @@ export async function printerLine(config: PrinterConfig, running: State | undefi
       }
     : await lookedAt(config);
   if (trouble !== null) return bad(trouble);
-  const grade = ceiling as Parameters<typeof attests>[0] | null;
-  const evidence = grade === null ? "" : `, evidence up to ${grade}`;
+  const evidence = ceiling === null ? "" : `, evidence up to ${ceiling}`;
   const words = `${identity ?? config.driver} at ${config.port} ${isMute ? "takes the connection" : "is ready"}${evidence}`;
   const asks =
-    grade !== null && !attests(grade) && config.attest === "device" ? ["it can't attest: an operator is asked for each label"] : [];
+    ceiling !== null && !attests(ceiling) && config.attest === "device" ? ["it can't attest: an operator is asked for each label"] : [];
   const all = [...warnings, ...asks];
   return all.length === 0 ? well(words) : odd([words, ...all].join("; "));
 }
