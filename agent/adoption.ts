@@ -24,7 +24,6 @@ const HELD = leasedStates.toReversed(); // what has come furthest is first in th
 const ENVELOPE_LIFE_MS = limits.ENVELOPE_LIFE_S * 1_000;
 const WHY = saying("buffer_lost");
 const STUMBLES_MAX_MS = 60_000; // a cloud that stumbles over everything may be well again
-const WHAT = "what this station held before";
 
 type Left = Pick<Job, "job_ref" | "attempt_id" | "serial">;
 export type Adoption = ReturnType<typeof adoptionOf>;
@@ -144,7 +143,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     say(
       jobs.length === 0 ? "info" : "warn",
       { event: "adopted", jobs: jobs.map(({ job_ref: ref }) => ref) },
-      `the cloud was asked ${WHAT}: ${words}`,
+      `the cloud was asked what this station held before: ${words}`,
     );
     return true;
   }

@@ -140,7 +140,7 @@ export function askOf({ stage, work, task, ended }: Asking): Ask | null {
 }
 
 /** Also where the same is asked, and more is known of what may have come out since: who looked before that looks again. */
-export const isAskedAnew = (before: Asking, now: typeof before): boolean =>
+export const isAskedAnew = (before: Asking, now: Asking): boolean =>
   askOf(now) !== askOf(before) || now.work.unknown !== before.work.unknown || now.work.held !== before.work.held;
 
 export function allowedFor(attempt: Asking): readonly Verdict[] {

@@ -4,7 +4,6 @@ import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
 import { maySkip } from "./answers.ts";
 import { askOf, type Attempt } from "./attempt.ts";
-import type { PrinterConfig } from "./config.ts";
 import { FIELD_MS, type HeardTag, judgeTag, type Tag } from "./rfid.ts";
 import { judgeScan } from "./scan-rules.ts";
 import { scanResultOf } from "./scan-result.ts";
@@ -13,6 +12,7 @@ import { drawingOf } from "./drawing.ts";
 import { instant } from "./clock.ts";
 import { actorOf, type Floor } from "./floor.ts";
 import { scanned } from "./steps.ts";
+import type { Intended } from "./symbol-check.ts";
 import { forgetTwin, SEEN_AHEAD_MS } from "./twins.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
@@ -220,8 +220,8 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     return { words: saying("tag_unread"), wait: false };
   }
 
-  function intendedOf(attempt: Attempt, { symbol }: Sighting): { intended?: { modules: number; dark: Uint8Array } } {
-    const printer: PrinterConfig | undefined = floor.printers.find(({ name }) => name === attempt.printer);
+  function intendedOf(attempt: Attempt, { symbol }: Sighting): { intended?: Intended } {
+    const printer = floor.printers.find(({ name }) => name === attempt.printer);
     try {
       return symbol && printer ? { intended: drawingOf(floor, attempt, printer).symbol } : {};
     } catch (error) {

@@ -17,7 +17,7 @@ export type SymbolCheck = {
   errors_by_column?: { column: number; errors: number }[];
 };
 
-export function symbolCheck(symbol: Decoded, { picture, intended }: { picture?: Gray; intended?: Intended } = {}): SymbolCheck {
+export function symbolCheck(symbol: Decoded, { picture, intended }: { picture?: Gray; intended?: Intended }): SymbolCheck {
   const contrast = picture && contrastOf(picture, symbol);
   return {
     version: symbol.version,
