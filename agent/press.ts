@@ -178,7 +178,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       capabilities = await at.probe(); // asked while it was blocked, it couldn't say how it answers for a label
       if (isOver()) return false;
     }
-    become("ready", waits ?? "ready", status.warnings);
+    become("ready", waits ?? saying("ready"), status.warnings);
     if (status.ready === false) lookedAt = 0; // the next label can't begin before that one is taken
     return true;
   }

@@ -69,7 +69,7 @@ export function testLabels(floor: Floor, config: PrinterConfig, press: Press, si
     if (completion.outcome === "unknown" && isMute()) await press.close(); // it may wait for our goodbye before it prints
     else if (completion.outcome !== "confirmed") await at.flush(encoded.token);
     press.counter.expect(completion.outcome === "confirmed" ? (completion.evidence.after ?? null) : null);
-    press.become("ready", "ready");
+    press.become("ready", saying("ready"));
     say("info", { event: "test_label", printer: config.name, operator }, `${config.name}: test label: ${completion.reason}`);
     return `${completion.outcome}: ${completion.reason}`;
   }
