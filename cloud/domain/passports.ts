@@ -226,7 +226,7 @@ export async function move(tx: Tx, by: By, id: string, command: "suspend" | "arc
 
 /** An item whose serial was allocated for a label of its model, and voided there. */
 async function isBuried(tx: Tx, { tenantId, gtin, granularity, serialNumber }: products.Row): Promise<boolean> {
-  const carrier = granularity === "item" && serialNumber !== null ? await carriers.find(tx, tenantId, serialNumber) : undefined;
+  const carrier = granularity === "item" ? await carriers.find(tx, tenantId, serialNumber) : undefined;
   return carrier?.gtin === gtin && carrier.voidedAt !== null;
 }
 

@@ -37,7 +37,7 @@ async function voidWhole(tx: Tx, by: By, row: products.Row, reason: string, orig
   const voided = await products.voidIt(tx, by, row.id, reason);
   if (row.printed) await cancelAllOf(tx, by, row.id);
   // An item may be a thing whose serial was allocated under its model.
-  const own = row.granularity === "batch" || row.serialNumber === null ? undefined : await carriers.find(tx, by.tenantId, row.serialNumber);
+  const own = row.granularity === "batch" ? undefined : await carriers.find(tx, by.tenantId, row.serialNumber);
   if (own?.gtin === row.gtin && own.voidedAt === null) await voidSerial(tx, by, own, reason, origin);
   return voided;
 }
