@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { digestOf } from "#shared/canonical.ts";
 import { type PackState, priorities, type Priority, type Sector } from "#shared/compliance.ts";
+import { invalid } from "#shared/errors.ts";
 import { endOf, HOME, startOf } from "./catalogue.ts";
 import { PackFile } from "./pack-file.ts";
 import { type Rule, rulesOf } from "./pack-rule.ts";
@@ -47,7 +48,7 @@ export const packFaults = judgeOf(PackFile);
 function refuseUnreleased(name: string, json: unknown, digest: string, lock: Record<string, unknown>): void {
   if (lock[name] === digest) return;
   const faults = packFaults(json);
-  if (faults.length > 0) throw new Error(faults.map(({ field, message }) => `${field}: ${message}`).join("; "));
+  if (faults.length > 0) throw new Error(invalid(faults).message);
   rulesOf((json as PackFile).rules, (json as PackFile).$defs);
   throw new Error(
     name in lock

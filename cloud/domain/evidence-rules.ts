@@ -1,7 +1,7 @@
 // What evidence has to say to be believed: by these rules the cloud hears it, and whoever verifies it later judges it again.
 import { isDeepStrictEqual } from "node:util";
 import { keyOf } from "#shared/digital-link.ts";
-import { type FieldFault, Refusal } from "#shared/errors.ts";
+import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
 import { grades, type JobState, jobPath, jobStates } from "#shared/states.ts";
@@ -15,8 +15,7 @@ export type Label = { digitalLink: string; sgtin96Epc: string | null; needsTag: 
 type Word = Pick<Result, "status" | "evidence">;
 const judges = judgesOf(evidenceShapes);
 
-const unfit = (fields: FieldFault[]): Refusal =>
-  new Refusal("EVIDENCE_INVALID", fields.map(({ field, message }) => `${field}: ${message}`).join("; "), { fields });
+const unfit = (fields: FieldFault[]): Refusal => new Refusal("EVIDENCE_INVALID", invalid(fields).message, { fields });
 const wrong = (field: string, rule: string, message: string): FieldFault => ({ field: `evidence.${field}`, rule, message });
 const missing = (field: string, message: string): Refusal =>
   new Refusal("EVIDENCE_REQUIRED", `${field}: ${message}`, { fields: [{ field, rule: "required", message }] });
