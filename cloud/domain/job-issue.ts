@@ -1,5 +1,5 @@
 // Print jobs begin here: for an allocated serial whose passport may be printed, one at a time or by the thousand.
-import { and, eq, sql } from "../store/drizzle.ts";
+import { and, isNull, sql } from "../store/drizzle.ts";
 import { type FieldFault, invalid, Refusal, refusalOr } from "#shared/errors.ts";
 import { digitalLink, gtin14 } from "#shared/gs1.ts";
 import { ANY_TEMPLATE } from "#shared/templates.ts";
@@ -27,10 +27,9 @@ const open = prepared(
     .set({ openJob: sql`${sql.placeholder("jobRef")}` })
     .where(
       and(
-        eq(serials.tenantId, sql.placeholder("tenantId")),
-        eq(serials.serial, sql.placeholder("serial")),
-        sql`${serials.openJob} IS NULL`,
-        sql`${serials.voidedAt} IS NULL`,
+        carriers.isIt,
+        isNull(serials.openJob),
+        isNull(serials.voidedAt),
         sql`COALESCE(${serials.strayJob}, '') = ${sql.placeholder("seenStray")}`,
         sql`COALESCE(${serials.printStatus}, '') = ${sql.placeholder("seenStatus")}`,
       ),
