@@ -1,7 +1,7 @@
 // Settings: one table of what there is, what it means and what it may be; everything else reads the result.
 import { isIP } from "node:net";
 import { parseEnv } from "node:util";
-import { argumentsOf, ConfigError } from "#shared/arguments.ts";
+import { ConfigError } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
 import { nameTwice } from "#shared/name-twice.ts";
 import { nearest } from "#shared/nearest.ts";
@@ -294,12 +294,8 @@ function fileSettings(file: string, env: Given): Given {
   }
 }
 
-/** Who types --port is to find where the port is set. */
-export const WHERE_SET = "; settings such as IMPRIMATUR_PORT come from the environment or from FILE";
-
 /** From weakest to strongest: the table's defaults, the caller's, the file's, the environment's. */
-export function loadConfig(argv: string[] = process.argv.slice(2), defaults: Given = {}, env: Given = process.env): Config {
-  const { config } = argumentsOf(`imprimatur cloud [--config FILE]${WHERE_SET}`, { config: { type: "string" } }, argv);
+export function loadConfig(file: string | undefined, defaults: Given = {}, env: Given = process.env): Config {
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== "")); // set to nothing is not set
-  return configFrom({ ...defaults, ...(config === undefined ? {} : fileSettings(config, env)), ...set });
+  return configFrom({ ...defaults, ...(file === undefined ? {} : fileSettings(file, env)), ...set });
 }

@@ -82,7 +82,7 @@ async function doctor(argv: string[]): Promise<number> {
   const { config, json } = argumentsOf(USAGE, { json: { type: "boolean" }, config: { type: "string" } }, argv);
   let lines: Line[];
   try {
-    lines = await examine(loadConfig(config === undefined ? [] : ["--config", config]));
+    lines = await examine(loadConfig(config));
   } catch (error) {
     lines = [{ check: "settings", ...bad((error as Error).message, "see Settings in the README") }];
   }

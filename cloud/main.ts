@@ -13,4 +13,4 @@ if (major < 24 || (major === 24 && minor < 21)) {
 // Compiled code and stripped types are kept for the next start: 0.45 s and 125 MB instead of 0.6 s and 150 MB.
 enableCompileCache(fileURLToPath(new URL("../node_modules/.cache/imprimatur", import.meta.url)));
 const { serve } = await import("./serve.ts");
-await serve();
+await serve("imprimatur cloud", {});

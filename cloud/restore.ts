@@ -3,7 +3,7 @@
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { runCommand, wordsOf } from "./backup/command.ts";
 import { restoreBackup, settleDatabase } from "./backup/restore.ts";
-import type { Config } from "./config.ts";
+import { loadConfig } from "./config.ts";
 
 const USAGE = "imprimatur restore --from FILE --data DIR [--force] | imprimatur restore --set-back [--config FILE], with all nodes ended";
 const OPTIONS = {
@@ -17,15 +17,15 @@ const NOT_IN_IT =
   "What was answered after that isn't in it. Before any serial is printed next, a label of it is looked for: it may have come out since.";
 const ELSEWHERE = "IMPRIMATUR_DATABASE_URL is set here: a cloud that is started with it works on that database, and not in this folder.";
 /** A restore needs no settings, and what is wrong with one is said when a cloud is started with it. */
-function isElsewhere(settings: () => Config): boolean {
+function isElsewhere(file: string | undefined): boolean {
   try {
-    return settings().DATABASE_URL !== undefined;
+    return loadConfig(file).DATABASE_URL !== undefined;
   } catch {
     return false;
   }
 }
 
-await runCommand(async (argv, { config, log, now }) => {
+await runCommand(async (argv, { log, now }) => {
   const { from, data: dataDir, force = false, "set-back": isSetBack, config: file } = argumentsOf(USAGE, OPTIONS, argv);
   if (isSetBack && (from !== undefined || dataDir !== undefined || force))
     throw new ConfigError(
@@ -33,7 +33,7 @@ await runCommand(async (argv, { config, log, now }) => {
       2,
     );
   if (isSetBack) {
-    const { takenAt, logSize } = await settleDatabase(config(file), log);
+    const { takenAt, logSize } = await settleDatabase(loadConfig(file), log);
     return `the database goes to ${takenAt}, with a log of ${logSize} leaves; every tenant is told. ${NOT_IN_IT}`;
   }
   if (from === undefined || dataDir === undefined)
@@ -42,6 +42,6 @@ await runCommand(async (argv, { config, log, now }) => {
     throw new Error(`${from} wasn't restored into ${dataDir}: ${cause.message}`, { cause });
   });
   const aside = before ? `; what was there lies in ${before}` : "";
-  const elsewhere = isElsewhere(() => config(file)) ? `\n${ELSEWHERE}` : "";
+  const elsewhere = isElsewhere(file) ? `\n${ELSEWHERE}` : "";
   return `${dataDir} is restored from ${from}; ${wordsOf(manifest)}${aside}\n${NOT_IN_IT}${elsewhere}`;
 });

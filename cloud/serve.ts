@@ -1,7 +1,7 @@
 // The cloud as a program: settings, start, one line when ready, a clean end.
 import { flushCompileCache } from "node:module";
 import { resolve } from "node:path";
-import { ConfigError } from "#shared/arguments.ts";
+import { argumentsOf, ConfigError, type Given, type Options } from "#shared/arguments.ts";
 import { reasonOf, wordsOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { type Config, loadConfig } from "./config.ts";
@@ -9,18 +9,23 @@ import { createLog, type Log } from "./log.ts";
 import { type Cloud, closeOnSignal, startCloud } from "./start.ts";
 import { remedyOf } from "./store/remedies.ts";
 
-/** Ends the process with one line where it can't serve. */
-export async function serve(argv?: string[], defaults?: Record<string, string>): Promise<{ cloud: Cloud; config: Config }> {
+/** Who types --port is to find where the port is set. */
+const WHERE_SET = " [--config FILE]; settings such as IMPRIMATUR_PORT come from the environment or from FILE";
+
+type Served<O extends Options> = { cloud: Cloud; config: Config; given: Given<O> };
+/** Ends the process with one line where it can't serve. The command's own options are those beside `--config`. */
+export async function serve<O extends Options>(command: string, options: O, defaults?: Record<string, string>): Promise<Served<O>> {
   try {
     process.umask(0o077); // what we write is ours alone
-    const config = loadConfig(argv, defaults);
+    const given = argumentsOf(command + WHERE_SET, { ...options, config: { type: "string" } as const }, process.argv.slice(2));
+    const config = loadConfig(given.config as string | undefined, defaults);
     const log = createLog(config.LOG_LEVEL);
     const cloud = await startCloud(config, log, { onNewKey: show });
     closeOnSignal(cloud, log, limits.DRAIN_MAX_MS + config.DRAIN_NOTICE_S * 1000);
     flushCompileCache();
     globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" }); // a start leaves 30 MB that nobody needs again
     sayReady(log, cloud, config.DATA_DIR);
-    return { cloud, config };
+    return { cloud, config, given };
   } catch (error) {
     process.stderr.write(`imprimatur: ${error instanceof ConfigError ? error.message : whyNot(error as Error)}\n`);
     process.exit(error instanceof ConfigError ? error.exitCode : 1);

@@ -2,12 +2,11 @@
 import { constants } from "node:os";
 import { ConfigError } from "#shared/arguments.ts";
 import { codeOf, reasonOf } from "#shared/fault.ts";
-import { type Config, loadConfig } from "../config.ts";
 import { createLog, type Log } from "../log.ts";
 import { remedyOf } from "../store/remedies.ts";
 import type { Manifest } from "./archive.ts";
 
-type Means = { config(file: string | undefined): Config; log: Log; now: number };
+type Means = { log: Log; now: number };
 
 /** To its end: what it says, or why it doesn't, is a line, and the exit code tells them apart. */
 export async function runCommand(run: (argv: string[], means: Means) => Promise<string>): Promise<void> {
@@ -19,9 +18,8 @@ export async function runCommand(run: (argv: string[], means: Means) => Promise<
       process.stderr.write(`imprimatur: ended by ${signal} before it was done\n`);
       process.exit(128 + constants.signals[signal]); // what lies half-made goes with it
     });
-  const config = (file: string | undefined) => loadConfig(file === undefined ? [] : ["--config", file]);
   try {
-    const said = await run(process.argv.slice(2), { config, log: createLog("warn"), now: Date.now() });
+    const said = await run(process.argv.slice(2), { log: createLog("warn"), now: Date.now() });
     isDone = true;
     process.stdout.write(`${said}\n`);
   } catch (error) {

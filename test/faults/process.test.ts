@@ -206,7 +206,7 @@ test("settings come from a file too; the environment wins", async () => {
 const read = (text: string, env = {}) => {
   const file = join(folder(), "settings");
   writeFileSync(file, text);
-  return loadConfig(["--config", file], { IMPRIMATUR_LOG_LEVEL: "warn" }, env);
+  return loadConfig(file, { IMPRIMATUR_LOG_LEVEL: "warn" }, env);
 };
 
 test("a file's first line counts behind a byte order mark; what is set to nothing in the environment isn't set", () => {
