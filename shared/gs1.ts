@@ -94,12 +94,12 @@ export function decodeSgtin96(hex: string): Sgtin {
 }
 
 /** A value as GS1's grammar wants it in a link: all but letters, digits, - . and _ is escaped, these five too, which URIs could bear. */
-export const inLink = (value: string): string =>
+const inLink = (value: string): string =>
   encodeURIComponent(value).replaceAll(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
 
-/** The link that a label's symbol holds; the qualifier says what of the GTIN it names. */
-export const digitalLink = (origin: string, gtin: string, qualifier?: { serial: string } | { lot: string }): string => {
-  if (!qualifier) return `${origin}/01/${gtin}`;
-  const [key, value] = "serial" in qualifier ? ["21", qualifier.serial] : ["10", qualifier.lot];
-  return `${origin}/01/${gtin}/${key}/${inLink(value)}`;
+type Qualifiers = { cpv?: string | undefined; lot?: string | undefined; serial?: string | undefined };
+/** The link that a label's symbol holds; the qualifiers, in their order, say what of the GTIN it names. */
+export const digitalLink = (origin: string, gtin: string, { cpv, lot, serial }: Qualifiers = {}): string => {
+  const part = (ai: string, value: string | undefined) => (value === undefined ? "" : `/${ai}/${inLink(value)}`);
+  return `${origin}/01/${gtin}${part("22", cpv)}${part("10", lot)}${part("21", serial)}`;
 };

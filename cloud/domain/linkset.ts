@@ -1,9 +1,8 @@
 // What a resolver says that there is: GS1 link types, their targets, and the linkset document of RFC 9264 that lists them.
-import type { LinkKey } from "#shared/digital-link.ts";
-import { inLink } from "#shared/gs1.ts";
+import { digitalLink } from "#shared/gs1.ts";
 import type { Resolution } from "./resolver.ts";
 
-const VOCABULARY = "https://ref.gs1.org/voc/";
+export const VOCABULARY = "https://ref.gs1.org/voc/";
 /** Names that the vocabulary goes by: the prefix, its address, and the address it had before. */
 const SPELLINGS = ["gs1:", VOCABULARY, "https://gs1.org/voc/", "https://www.gs1.org/voc/"];
 export const LANGUAGES = ["en", "de"] as const;
@@ -16,18 +15,12 @@ export type LinkContext = { anchor: string; itemDescription: string; defaultLink
 export const passportUrl = (origin: string, uid: string, serial?: string, suffix = ""): string =>
   `${origin}/p/${uid}${suffix}${serial === undefined ? "" : `?serial=${encodeURIComponent(serial)}`}`;
 
-/** The link to a key, its qualifiers in their order. */
-export const linkOf = (origin: string, { gtin, cpv, lot, serial }: LinkKey): string => {
-  const part = (ai: string, value: string | undefined) => (value === undefined ? "" : `/${ai}/${inLink(value)}`);
-  return `${origin}/01/${gtin}${part("22", cpv)}${part("10", lot)}${part("21", serial)}`;
-};
-
 /** The names are shown in a list only. */
 export const contextsOf = (origin: string, { levels }: Resolution, names?: ReadonlyMap<string, string>): LinkContext[] =>
   levels.map(({ key, productId }) => {
     const to = (suffix: string) => passportUrl(origin, productId, key.serial, suffix);
     return {
-      anchor: linkOf(origin, key),
+      anchor: digitalLink(origin, key.gtin, key),
       itemDescription: names?.get(productId) ?? "",
       defaultLink: { href: to(""), title: "Product passport" },
       dpp: [

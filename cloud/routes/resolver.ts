@@ -1,10 +1,11 @@
 // The resolver over HTTP: GS1 Digital Links, as printed on labels, to the public passport or to the list of what there is.
 import { Type } from "typebox";
 import { keyOf, keyOfEpc, linkTypeOf, type LinkKey } from "#shared/digital-link.ts";
+import { digitalLink } from "#shared/gs1.ts";
 import { closed } from "#shared/wire/common.ts";
 import { mediaWanted } from "../accept.ts";
 import type { Deps } from "../deps.ts";
-import { contextsOf, LINK_TYPES, type LinkContext, linkOf, linksetOf, linkTypeName } from "../domain/linkset.ts";
+import { contextsOf, LINK_TYPES, type LinkContext, linksetOf, linkTypeName, VOCABULARY } from "../domain/linkset.ts";
 import { namesIn, noLink, type Resolution, resolve } from "../domain/resolver.ts";
 import { type Asked, type Reply, type Route, routesUnder } from "../route.ts";
 import { linksetPage } from "../web/linkset-page.ts";
@@ -31,10 +32,11 @@ const fromEpc =
   (form: "h" | "x"): Read =>
   (path, origin) => {
     const key = keyOfEpc(form, path);
-    return { key, sameAs: `<${linkOf(origin, key)}>; rel="owl:sameAs"` };
+    return { key, sameAs: `<${digitalLink(origin, key.gtin, key)}>; rel="owl:sameAs"` };
   };
 
-const linksetAt = (origin: string, key: LinkKey) => `<${linkOf(origin, key)}?linkType=linkset>; rel="linkset"; type="${LINKSET}"`;
+const linksetAt = (origin: string, key: LinkKey) =>
+  `<${digitalLink(origin, key.gtin, key)}?linkType=linkset>; rel="linkset"; type="${LINKSET}"`;
 const joined = (...links: (string | undefined)[]) => links.filter((link) => link !== undefined).join(", ");
 
 async function answer(asked: Asked, requestId: string, { origin: originOf, store, scans }: Deps, read: Read): Promise<Reply> {
@@ -176,7 +178,7 @@ export const resolver: Route[] = [
         name: "Imprimatur",
         resolverRoot: deps.origin(),
         supportedPrimaryKeys: ["01"],
-        supportedLinkType: [{ namespace: "https://ref.gs1.org/voc/", prefix: "gs1:" }],
+        supportedLinkType: [{ namespace: VOCABULARY, prefix: "gs1:" }],
         linkTypeDefaultCanBeLinkset: false,
         contact: { fn: "Imprimatur" },
       },

@@ -1,7 +1,8 @@
 // A passport for the person who scanned its label: what it is, whether to believe it, what it is made of, and how long it will serve.
 import { API } from "#shared/api.ts";
+import { digitalLink } from "#shared/gs1.ts";
 import { isObject } from "#shared/object.ts";
-import { linkOf, passportUrl } from "../domain/linkset.ts";
+import { passportUrl } from "../domain/linkset.ts";
 import type { PublicPassport } from "../domain/public-passports.ts";
 import { day, factsOf, ITEMS_MAX, labelOf, number, numberOf, percent, valueOf } from "./facts.ts";
 import { type Html, html, jsonScript, theirs } from "./html.ts";
@@ -151,7 +152,7 @@ function sections(content: Facts, told: ReadonlySet<string>, language: Language)
 
 /** Its Digital Link: nobody may speak for the GTIN of a lot as a whole. */
 const linkTo = ({ gtin, serial, lot }: PublicPassport, origin: string): string =>
-  linkOf(origin, { gtin, ...(serial !== undefined ? { serial } : lot !== undefined ? { lot } : {}) });
+  digitalLink(origin, gtin, serial === undefined ? { lot } : { serial });
 
 /** The same in schema.org's words, for search engines and assistants. */
 function schemaOrg(passport: PublicPassport, origin: string): Html {
