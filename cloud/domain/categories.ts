@@ -20,7 +20,7 @@ const windowOf = ({ jurisdiction, effectiveFrom, effectiveUntil }: CategoryVersi
 export function list(at: number, query: PageQuery) {
   const entries = [...Map.groupBy(catalogue.all, ({ category }) => category)].map(([category, versions]): CategoryEntry => {
     const now = versions.find((entry) => isEffective(entry, at));
-    const shown = now ?? versions[versions.length - 1]!;
+    const shown = (now ?? versions.at(-1)) as CategoryVersion;
     return {
       category,
       title: shown.title,
@@ -41,9 +41,8 @@ export function find(category: string, at: number, jurisdiction?: string): Categ
   const law = jurisdiction === undefined ? HOME : (jurisdictionOf(jurisdiction) ?? jurisdiction);
   const found = catalogue.find(category, at, law);
   if (found) return found;
-  const availableCategories = catalogue.effective(at, law);
   throw new Refusal("SCHEMA_NOT_FOUND", `no schema of "${category}" is in effect in ${law} at ${instant(at)}`, {
-    availableCategories,
+    availableCategories: catalogue.effective(at, law),
   });
 }
 

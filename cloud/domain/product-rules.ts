@@ -72,9 +72,7 @@ export function effectiveSchema(category: string, at: number): CategoryVersion {
   throw new Refusal(
     "SCHEMA_NOT_EFFECTIVE",
     `category: "${category.slice(0, 50)}" has no schema in effect; there are ${availableCategories.join(", ")}`,
-    {
-      availableCategories,
-    },
+    { availableCategories },
   );
 }
 

@@ -155,12 +155,7 @@ async function settleAll(tx: Tx, tries: readonly Settled[]): Promise<void> {
   for (const one of tries) await settle(tx, one);
 }
 
-const NO_SECRET: Outcome = {
-  status: null,
-  error: saying("secret_sealed"),
-  latencyMs: 0,
-  head: null,
-};
+const NO_SECRET: Outcome = { status: null, error: saying("secret_sealed"), latencyMs: 0, head: null };
 
 const withTries = (lane: Lane, tries: readonly Try[]): Lane => ({
   ...lane,
