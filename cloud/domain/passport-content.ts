@@ -114,12 +114,6 @@ function* misread(value: unknown, field: string): Generator<FieldFault> {
 }
 
 const isText = (value: unknown): boolean => typeof value === "string" && value.trim() !== "";
-/** It is of UNTP's kind, whatever else it says that it is. */
-const kinds = (said: unknown, own: unknown): unknown[] => {
-  const [must] = own as [string];
-  const all = [said ?? []].flat();
-  return all.includes(must) ? all : [must, ...all];
-};
 /** Content that speaks of its product and of no other: what names it is filled in where it is left out. */
 export function identified(content: Content, row: Product, origin: string): Content {
   const own = contentOf(row, origin);
@@ -128,9 +122,7 @@ export function identified(content: Content, row: Product, origin: string): Cont
   if (typeof said !== "object" || Array.isArray(said))
     throw invalid([{ field: "content.product", rule: "type", message: "must be object" }]);
   const names: Content = { ...from(product, WHICH_PRODUCT), ...said };
-  names["type"] = kinds(names["type"], product["type"]);
   const whole: Content = { ...from(own, WHAT_KIND), ...content, product: names };
-  whole["type"] = kinds(whole["type"], own["type"]);
   const fault = (field: string, rule: string, message: string): FieldFault => ({ field: `content.${field}`, rule, message });
   const other = (field: string, is: unknown, must: unknown): FieldFault[] =>
     is === must ? [] : [fault(field, "const", `must be ${String(must)}: it names the product`)];
@@ -138,13 +130,9 @@ export function identified(content: Content, row: Product, origin: string): Cont
   const numberIn = (field: string) => (field in product ? names[field] : (names[field] ?? serialNumber)); // what names it can't be null
   const isItem = granularity === "item"; // and may say which lot it comes from
   const { batchNumber: lot } = names;
-  const ofKinds = (field: string, types: unknown): FieldFault[] =>
-    (types as unknown[]).every(isText) ? [] : [fault(field, "type", "must be a list of texts")];
   const id = "id" in whole ? whole["id"] : whole["@id"]; // the subject's own, which it may go without
   const faults = [
     ...(id === undefined || (typeof id === "string" && URL.canParse(id)) ? [] : [fault("id", "format", "must be a URL")]),
-    ...ofKinds("type", whole["type"]),
-    ...ofKinds("product.type", names["type"]),
     ...["id", "registeredId"].flatMap((field) => other(`product.${field}`, names[field], product[field])),
     ...("@id" in names ? other("product.@id", names["@id"], product["id"]) : []), // JSON-LD's own word for it
     ...["serialNumber", ...(isItem ? [] : ["batchNumber"])].flatMap((field) => other(`product.${field}`, numberIn(field), serialNumber)),
