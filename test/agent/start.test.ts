@@ -52,6 +52,10 @@ test("the key that npm start names signs in to a floor that shows the label, and
   const cookie = (await fetch(`${floor}/console/session`, signIn)).headers.get("set-cookie")?.split(";")[0] ?? "";
   const summary = await fetch(`${floor}/api/v2/aidc/summary`, { headers: { cookie, "sec-fetch-site": "same-origin" } });
   expect(await summary.json()).toMatchObject({ states: { SEALED: 1 } });
+  const products = await fetch(`${floor}/api/v2/products`, { headers: { cookie, "sec-fetch-site": "same-origin" } });
+  const [, made] = /a product, ready for its passport: (\d+)/.exec(said) ?? [];
+  const [, sealed] = /sealed: \S+\/01\/(\d+)\/21\//.exec(said) ?? [];
+  expect([made, ((await products.json()) as { data: { gtin: string }[] }).data.map(({ gtin }) => gtin)]).toEqual([sealed, [sealed]]); // one and the same, from create to SEALED
   const [, station = ""] = /The station: (\S+)/.exec(said) ?? [];
   expect((await fetch(station)).headers.get("content-type")).toMatch("text/html");
 });
