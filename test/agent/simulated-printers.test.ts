@@ -116,7 +116,11 @@ test.each([
   [["-h"], 0, /^usage: imprimatur COMMAND .*\n {2}start .*[^]*\n {2}simulate {2}one simulated/],
   [["simulate"], 0, /^usage: imprimatur simulate zpl\|escpos\|ipp\|/],
   [["simulate", "zlp"], 2, /there is no simulator "zlp"; did you mean zpl\?\nusage: imprimatur simulate zpl\|/],
-  [["simulate", "escpos", "--help"], 0, /^usage: imprimatur simulate escpos \[--port N\]/],
+  [
+    ["simulate", "escpos", "--help"],
+    0,
+    /^usage: imprimatur simulate escpos \[--port N\].* \[--fault paper-out\[:after=N,mid=N\]\|head-open\|.*\]\.\.\.\n$/,
+  ],
   [["simulate", "ipp", "--prot", "1"], 2, /^there is no option --prot; did you mean --port\? \(usage: imprimatur simulate ipp /],
   [["simulate", "zpl", "--dpi", "200"], 2, /^--dpi is one of 203, 300, 600\n$/],
   [
