@@ -45,7 +45,7 @@ export const reportOf = (state: State): StationReport => ({
   buffer_depth: state.buffer_depth,
   printers: state.printers.map(({ name, status, words, ceiling, simulated }) => ({
     name,
-    status: readable(`${status}: ${words}`, 200),
+    status: readable(words === status ? status : `${status}: ${words}`, 200), // a ready one has no more to say
     ceiling,
     simulated,
   })),

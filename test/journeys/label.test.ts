@@ -29,6 +29,8 @@ test("two stations share a pool: every label is printed once, sealed once, commi
     const events = (await shop.admin.get(`/epcis/events?MATCH_epc=${encodeURIComponent(link)}&EQ_bizStep=commissioning`)).body;
     expect(events.epcisBody.queryResults.resultsBody.eventList).toHaveLength(1);
   }
-  await until(async () => (await shop.admin.get(`/devices/${shop.device.id}`)).body.status === "online");
-  expect((await shop.admin.get(`/devices/${shop.device.id}`)).body).toMatchObject({ version: "0.1.0", printers: [{ name: "printer" }] });
+  const heard = async () => (await shop.admin.get(`/devices/${shop.device.id}`)).body;
+  await expect
+    .poll(heard, { timeout: 30_000 })
+    .toMatchObject({ status: "online", version: "0.1.0", printers: [{ name: "printer", status: "ready" }] });
 });
