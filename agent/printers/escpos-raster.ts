@@ -43,13 +43,14 @@ function withoutCommands(bitmap: Bitmap): Bitmap {
 }
 /** Its width is counted wrongly unless it is a multiple of eight. Undefined where a dot would fall off its edge. */
 function wholeBytes(bitmap: Bitmap, shift: number): Bitmap | undefined {
-  const whole = blank(bitmap.rowBytes * 8, bitmap.heightDots);
+  const { widthDots, heightDots } = bitmap;
+  const whole = blank(bitmap.rowBytes * 8, heightDots % 256 === 0x10 ? heightDots + 1 : heightDots); // it is sent in two bytes, before the dots
   if (shift === 0) whole.bytes.set(bitmap.bytes);
   else
-    for (let y = 0; y < whole.heightDots; y += 1)
-      for (let x = 0; x < bitmap.widthDots; x += 1) {
+    for (let y = 0; y < heightDots; y += 1)
+      for (let x = 0; x < widthDots; x += 1) {
         if (!isBlack(bitmap, x, y)) continue;
-        if (x + shift < 0 || x + shift >= whole.widthDots) return undefined;
+        if (x + shift < 0 || x + shift >= widthDots) return undefined;
         setDot(whole, x + shift, y);
       }
   return whole;

@@ -55,6 +55,27 @@ test("dots that a printer would take for a question are moved to the side, all o
   expect((await printed(dots)).equals(dots.bytes)).toBe(true);
 });
 
+test("a label that isn't whole bytes wide is moved no further than its own edge, where the next one may begin", async () => {
+  const dots = asksInItself(1);
+  const narrow = { ...blank(393, 200), bytes: dots.bytes };
+  for (const edge of [0, 392]) setDot(narrow, edge, 190);
+  expect((await rasterOf(narrow, { cut: false })).subarray(10).equals(narrow.bytes)).toBe(true);
+});
+
+test.each([
+  [1_040, 1],
+  [1_296, 0],
+])("a label %d dots high asks nothing by its height and its first eight dots", async (heightDots, first) => {
+  const dots = blank(400, heightDots);
+  dots.bytes[0] = first;
+  dots.bytes[49] = 1; // no room
+  const raster = await rasterOf(dots, { cut: false });
+  const height = raster.subarray(8, 10);
+  const asked = [0x04, 0x05].map((second) => Buffer.of(0x10, second, first));
+  expect(asked.map((question) => raster.includes(question))).toEqual([false, false]);
+  expect([height.readUInt16LE() - heightDots, raster.subarray(10, -50).equals(dots.bytes)]).toEqual([1, true]); // one more row, blank, is on no label but these
+});
+
 test.concurrent("on a slow line what a label's dots ask isn't taken for an answer: no cover is called open", async (t) => {
   const { machine, printer } = await pairOf(t);
   await printer.probe();
