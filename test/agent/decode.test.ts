@@ -180,10 +180,14 @@ describe("a camera's file", () => {
       ...segment(0xdb, 0, ...Array.from({ length: 64 }, () => 8)),
       ...fill,
       ...segment(0xc0, 8, ...side, ...side, 1, 1, 0x11, 0),
+      ...fill,
       ...segment(0xc4, 0x00, ...sizes(4, 12), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+      ...fill,
       ...segment(0xc4, 0x10, ...sizes(1, 1), 0),
+      ...fill,
       ...segment(0xda, 1, 1, 0, 0, 63, 0),
       ...pixels.flatMap((byte) => (byte === 0xff ? [0xff, 0] : [byte])),
+      ...fill,
       0xff, 0xd9,
     ]); // oxfmt-ignore
   }
