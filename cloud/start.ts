@@ -77,7 +77,6 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
     if (made) extras.onNewKey?.(made, bootstrapFile);
     const { seal, keyFiles, keys } = await openSecrets(store, log, config);
-    askForOrigin(store, log, config);
     const allowPrivate = config.WEBHOOK_PRIVATE === "on";
     let url = "";
     const origin = () => config.PUBLIC_URL ?? url;
@@ -123,6 +122,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     app.server.prependListener("request", (_, response) => void (draining && response.setHeader("connection", "close")));
     await app.listen({ host: config.HOST, port: config.PORT });
     url = urlOf(app, config.HOST);
+    askForOrigin(store, log, config, url);
     const courier = startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs });
     const dispatcher = startDispatcher(store, log, { seal, courier, tried: ({ status }) => metrics.tried(status), tracing });
     metrics.watch("webhook_tries_in_flight", "Tries of webhook deliveries that wait for an answer", () => dispatcher.inFlight());
@@ -167,11 +167,11 @@ const meterOf = (metrics: Metrics, tracing: Tracing | undefined) =>
     : metrics;
 
 /** Where other machines may come by, they know this cloud by a name that only its operator can tell. */
-function askForOrigin(store: Store, log: Log, config: Config): void {
+function askForOrigin(store: Store, log: Log, config: Config, url: string): void {
   if (config.PUBLIC_URL !== undefined || (store.sole && isLoopback(config.HOST))) return;
   log.warn(
     { event: "no-public-url" },
-    `labels, links and tokens name ${urlAt(config.HOST, config.PORT)}: set IMPRIMATUR_PUBLIC_URL to the origin that others know, the same on all nodes`,
+    `labels, links and tokens name ${url}: set IMPRIMATUR_PUBLIC_URL to the origin that others know, the same on all nodes`,
   );
 }
 
