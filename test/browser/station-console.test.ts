@@ -1125,6 +1125,31 @@ describe.skipIf(!executable)("the console", async () => {
     }
   });
 
+  test("on a tablet no word of how far a label is breaks within itself, whichever is the one in hand", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    for (const locale of LANGUAGES) {
+      const { page } = await visit(t, station, { locale });
+      await page.locator(".strip").waitFor();
+      for (const width of [737, 768, 800, 930]) {
+        await page.setViewportSize({ width, height: 1_024 });
+        const broken = await page.evaluate<string[]>(`[...document.querySelectorAll(".strip li")].filter((one) => {
+          const { className, parentElement } = one;
+          for (const now of parentElement.querySelectorAll(".now")) now.className = "open";
+          one.className = "now";
+          const step = one.querySelector(".step");
+          const word = document.createRange();
+          word.selectNodeContents(step);
+          const isWhole = word.getClientRects().length <= step.textContent.split(" ").length;
+          one.className = className === "now" ? "open" : className;
+          return !isWhole;
+        }).map((one) => one.textContent)`);
+        expect([locale, width, broken]).toEqual([locale, width, []]);
+      }
+    }
+  });
+
   test("whatever banner stands over the page, what is asked is answered without scrolling, and whose label it is stays in view", async (t) => {
     const shop = await printShop(w, {
       product: "Wasserkocher Modell Küstennebel 1.7 mit Temperaturwahl und Warmhaltefunktion, gebürsteter Stahl",
