@@ -416,5 +416,7 @@ test.each([
   [false, "a cloud of this machine's own", false, "127.0.0.1"],
 ])("without a public URL it is %s that %s says which address stands on its labels", async (is, _who, isNode, host) => {
   const world = await node(isNode ? await freshDatabase("postgres") : undefined, { IMPRIMATUR_PUBLIC_URL: "", IMPRIMATUR_HOST: host });
-  expect(world.logged().some((line) => line.includes(`labels, links and tokens name http://${host}:${new URL(world.url).port}: `))).toBe(is);
+  expect(world.logged().some((line) => line.includes(`labels, links and tokens name http://${host}:${new URL(world.url).port}: `))).toBe(
+    is,
+  );
 });

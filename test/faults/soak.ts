@@ -16,21 +16,22 @@ function optionsFrom(args: string[]): Options {
   const { values } = parseArgs({
     args,
     options: {
-      minutes: { type: "string", default: "2" },
-      seeds: { type: "string", default: "0" },
+      minutes: { type: "string" },
+      seeds: { type: "string" },
       seed: { type: "string", default: "1" },
       nodes: { type: "string", default: "1" },
       engine: { type: "string", default: "sqlite" },
     },
   });
-  const number = (name: "minutes" | "seeds" | "seed" | "nodes") => {
-    const value = Number(values[name]);
+  if (values.minutes !== undefined && values.seeds !== undefined) throw new Error("--minutes or --seeds, not both");
+  const number = (name: "minutes" | "seeds" | "seed" | "nodes", absent = 0) => {
+    const value = Number(values[name] ?? absent);
     if (!(value >= 0) || (name !== "minutes" && !Number.isInteger(value))) throw new Error(`--${name} is a number`);
     return value;
   };
   const { engine } = values;
   if (engine !== "sqlite" && engine !== "postgres") throw new Error("--engine is sqlite or postgres");
-  const [minutes, seeds, seed, nodes] = [number("minutes"), number("seeds"), number("seed"), number("nodes")];
+  const [minutes, seeds, seed, nodes] = [number("minutes", 2), number("seeds"), number("seed"), number("nodes")];
   if (nodes === 0 || (nodes > 1 && engine === "sqlite")) throw new Error("--nodes is 1, or more with --engine postgres");
   return { minutes, seeds, seed, nodes, engine };
 }

@@ -1,5 +1,5 @@
 // What a bench or a soak has started ends with it: over a fault of its own, and when it is told to end.
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
@@ -39,4 +39,9 @@ test("what fails takes the server along that it started", async () => {
 
 test("a soak that is told to end takes along what it started", async () => {
   expect(await endOf(["test/faults/soak.ts", "--seeds", "1"], "run.mjs cloud", (soak) => soak.kill())).toBe(1);
+});
+
+test("a soak of minutes and of seeds at once is refused: it would be of seeds alone", () => {
+  const { status, stderr } = spawnSync(process.execPath, ["test/faults/soak.ts", "--minutes", "0", "--seeds", "1"], { encoding: "utf8" });
+  expect([status, stderr]).toEqual([2, "imprimatur soak: --minutes or --seeds, not both\n"]);
 });
