@@ -262,7 +262,7 @@ export const de: ToldAbroad = {
     must_be_instant: "muss ein Zeitpunkt nach ISO 8601 sein, etwa 2026-01-31T12:00:00Z",
     must_be_uri: "muss ein URI sein, Zeichen außerhalb von ASCII prozentkodiert",
     must_be_cas: "muss eine CAS-Nummer sein, etwa 7439-92-1",
-    must_be_country: "müssen die zwei Großbuchstaben eines Landes nach ISO 3166-1 sein, etwa DE",
+    must_be_country: "muss ein Land nach ISO 3166-1 sein, in zwei Großbuchstaben, etwa DE",
     must_be: "muss {value} sein",
     must_be_one_of: "muss eines davon sein: {values}",
     has_nul: "enthält ein NUL-Zeichen",

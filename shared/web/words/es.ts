@@ -259,7 +259,7 @@ export const es: ToldAbroad = {
     must_be_instant: "debe ser un instante ISO 8601, como 2026-01-31T12:00:00Z",
     must_be_uri: "debe ser un URI, con codificación por ciento donde no sea ASCII",
     must_be_cas: "debe ser un número CAS, como 7439-92-1",
-    must_be_country: "deben ser las dos letras mayúsculas de un país según ISO 3166-1, como DE",
+    must_be_country: "debe ser un país según ISO 3166-1, en dos letras mayúsculas, como DE",
     must_be: "debe ser {value}",
     must_be_one_of: "debe ser uno de: {values}",
     has_nul: "contiene un carácter NUL",
