@@ -74,6 +74,18 @@ test("npm start that is interrupted while it shows things ends well, and calls n
   expect(await complaints).not.toContain("failed");
 });
 
+test("npm start on a folder whose first key was rotated says what to set", { timeout: 120_000 }, async () => {
+  const dataDir = freshFolder("rotated");
+  const anyPorts = { IMPRIMATUR_PORT: "0", IMPRIMATUR_MQTT_PORT: "0", IMPRIMATUR_DATA_DIR: dataDir };
+  const cloud = await startProgram("cloud/main.ts", anyPorts);
+  const headers = { authorization: `Bearer ${readFileSync(join(dataDir, "bootstrap-key"), "utf8").trim()}` };
+  const { data } = (await (await fetch(`${cloud.url}/api/v2/api-keys`, { headers })).json()) as { data: { id: string }[] };
+  expect((await fetch(`${cloud.url}/api/v2/api-keys/${data[0]?.id}/rotate`, { method: "POST", headers })).status).toBe(201);
+  await cloud.end();
+  const { code, said } = await run("fixtures/start.ts", ["--once"], anyPorts);
+  expect([code, said]).toEqual([1, expect.stringMatching(/the walk failed: .* 401.*If it was rotated, set IMPRIMATUR_BOOTSTRAP_KEY/)]);
+});
+
 test("npm start says what it takes, and which option a wrong one was meant to be", async () => {
   const usage = "usage: imprimatur start [--once] [--config FILE]; settings such as IMPRIMATUR_PORT come from the environment or from FILE";
   expect(await run("fixtures/start.ts", ["--onec"])).toEqual({
