@@ -37,6 +37,14 @@ test("what fails takes the server along that it started", async () => {
   expect(await endOf(["--input-type=module", "-e", failing], "postgres -D", ({ stdin }) => stdin?.end("now"))).toBe(1);
 });
 
+test("a node that stands still, as a fault has it, is taken along, too", async () => {
+  const failing = `import { spawn } from "node:child_process";
+    import { endsWithUs, endWhenTold } from "./fixtures/with-us.ts";
+    endWhenTold();
+    endsWithUs(spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"])).kill("SIGSTOP");`;
+  expect(await endOf(["--input-type=module", "-e", failing], "setInterval", (one) => one.kill())).toBe(1);
+});
+
 test("a soak that is told to end takes along what it started", async () => {
   expect(await endOf(["test/faults/soak.ts", "--seeds", "1"], "run.mjs cloud", (soak) => soak.kill())).toBe(1);
 });
