@@ -184,8 +184,8 @@ function ofItsKind(errors: ErrorObject[]): ErrorObject[] {
     choiceOf,
   );
   return errors.filter((error) => {
-    const [choice, others] = [choices.get(choiceOf(error)), otherKinds.get(choiceOf(error))];
-    return error.keyword !== "type" || choice === undefined || others?.length === choice.length;
+    const [choice, others = []] = [choices.get(choiceOf(error)), otherKinds.get(choiceOf(error))];
+    return error.keyword !== "type" || choice === undefined || others.length % choice.length === 0; // once for each time that it was asked
   });
 }
 const choiceOf = ({ instancePath, schemaPath }: ErrorObject): string => `${instancePath} ${schemaPath.replace(/\/\d+\/type$/, "")}`;

@@ -152,6 +152,14 @@ test("of what was refused nothing is kept: not its megabytes, and not the secret
   expect(left.deref()).toBeUndefined();
 });
 
+test("what is refused names a field, also where its choices are asked for twice by one name", () => {
+  const $defs = { Some: { anyOf: [{ type: "string" }, { type: "integer" }] } };
+  const some = { $ref: "#/$defs/Some" };
+  const judge = judgeOf({ $defs, properties: { a: { allOf: [some, some] }, b: { anyOf: [some, some, { type: "null" }] } } });
+  expect(judge({ a: true, b: true }).map(({ field, rule }) => `${field} ${rule}`)).toEqual(["a type", "b type"]);
+  expect(judge({ a: 5, b: null })).toEqual([]);
+});
+
 test("which names were meant is asked of those that are told alone: a batch of unknown fields takes no longer for being near to known ones", () => {
   const judge = judgeOf(JobCreate);
   const unknown = (nameOf: (i: number) => string) => Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [nameOf(i), 1]));
