@@ -126,6 +126,8 @@ export function identified(content: Content, row: Product, origin: string): Cont
   const fault = (field: string, rule: string, message: string): FieldFault => ({ field: `content.${field}`, rule, message });
   const other = (field: string, is: unknown, must: unknown): FieldFault[] =>
     is === must ? [] : [fault(field, "const", `must be ${String(must)}: it names the product`)];
+  const twoIds = (field: string, thing: Content): FieldFault[] =>
+    "@id" in thing ? [fault(field, "once", "is JSON-LD's own word for id, which is there: no reader takes both")] : [];
   const { serialNumber, granularity } = row;
   const numberIn = (field: string) => (field in product ? names[field] : (names[field] ?? serialNumber)); // what names it can't be null
   const isItem = granularity === "item"; // and may say which lot it comes from
@@ -134,7 +136,8 @@ export function identified(content: Content, row: Product, origin: string): Cont
   const faults = [
     ...(id === undefined || (typeof id === "string" && URL.canParse(id)) ? [] : [fault("id", "format", "must be a URL")]),
     ...["id", "registeredId"].flatMap((field) => other(`product.${field}`, names[field], product[field])),
-    ...("@id" in names ? other("product.@id", names["@id"], product["id"]) : []), // JSON-LD's own word for it
+    ...("id" in whole ? twoIds("@id", whole) : []),
+    ...twoIds("product.@id", names),
     ...["serialNumber", ...(isItem ? [] : ["batchNumber"])].flatMap((field) => other(`product.${field}`, numberIn(field), serialNumber)),
     ...(isItem && lot !== undefined && !isText(lot) ? [fault("product.batchNumber", "type", "must be a text")] : []),
     ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
