@@ -1,6 +1,6 @@
 // What evidence has to say to be believed: by these rules the cloud hears it, and whoever verifies it later judges it again.
 import { isDeepStrictEqual } from "node:util";
-import { keyOf } from "#shared/digital-link.ts";
+import { keyOf, linkTypeOf } from "#shared/digital-link.ts";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
@@ -94,9 +94,10 @@ function counterFaults({ before, after, voids = 0 }: Evidence["completion"]): Fi
 function namedBy(decoded: string, link: string): string | undefined {
   if (decoded === link) return link;
   if (!URL.canParse(decoded)) return undefined;
-  const { origin, pathname } = new URL(decoded);
+  const { origin, pathname, search } = new URL(decoded);
   if (!pathname.startsWith("/01/")) return undefined;
   try {
+    linkTypeOf(search.slice(1)); // a query that names another serial, say, is refused
     const { gtin, serial } = keyOf(pathname);
     return serial === undefined ? undefined : digitalLink(origin, gtin, { serial });
   } catch {

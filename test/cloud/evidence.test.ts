@@ -218,6 +218,9 @@ describe("a scan verifies only this job's link", () => {
     expect(await scanOf((link) => link.replace("/21/", "/%32%31/"))).toBe("SCAN_VERIFIED");
     expect(await scanOf((link) => link.replace("/21/", "/10/"))).toBe("SCAN_MISMATCH");
     expect(await scanOf((link) => link.replace("/01/", "/02/"))).toBe("SCAN_MISMATCH");
+    const unfit = ["21=5", "01=04006381333931", "17=301231&17=301231"]; // the resolver answers these 400
+    for (const query of unfit) expect(await scanOf((link) => `${link}?${query}`)).toBe("SCAN_MISMATCH");
+    expect(await scanOf((link) => `${link}?17=301231&from=shelf%203#top`)).toBe("SCAN_VERIFIED");
   });
 
   test("not with one character changed, wherever it is", async () => {
