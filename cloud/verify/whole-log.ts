@@ -47,7 +47,9 @@ async function entriesAt(log: KyInstance, tile: { n: number; width: number }): P
   const path = `tile/entries/${tileName(tile)}`;
   const whole = async (fault: Error) => {
     if (tile.width === TILE_WIDTH || !isGone(fault)) throw fault;
-    return answer(log, `tile/entries/${tileName({ ...tile, width: TILE_WIDTH })}`).catch(() => Promise.reject(fault));
+    return answer(log, `tile/entries/${tileName({ ...tile, width: TILE_WIDTH })}`).catch((other: Error) => {
+      throw isGone(other) ? fault : other;
+    });
   };
   const bytes = await answer(log, path).catch(whole);
   const entries = entriesIn(bytes)?.slice(0, tile.width);

@@ -228,6 +228,8 @@ test("`verify` waits where it is told to, and says what it can't use", async () 
   expect(await said(through, gone, grownSince)).toEqual([0, expect.stringContaining("the log's 5 entries give the root")]); // and its parts dropped
   expect(asked).toEqual(["/api/v2/log/tile/entries/000"]);
   expect(await said(through, gone, gone)).toEqual([2, "imprimatur: the log's tile/entries/000.p/5 can't be had: it answered 404"]);
+  const closedToUs = () => ({ status: 403 });
+  expect(await said(through, gone, closedToUs)).toEqual([2, "imprimatur: the log's tile/entries/000 can't be had: it answered 403"]);
   const strange = Array.from({ length: 5 }, (_, n) => Buffer.from(n === 0 ? "no JSON" : '{"kind":"tea"}'));
   expect(await said(through, () => ({ status: 200, body: bundled(strange) }))).toEqual([
     1,
