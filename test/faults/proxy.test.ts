@@ -1,7 +1,7 @@
 // What a proxy before the nodes says by itself, where no node can: typed like all that the nodes say.
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { createServer, get, type IncomingMessage, request } from "node:http";
+import { Agent, createServer, get, type IncomingMessage, request } from "node:http";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { isCorrelationId } from "#shared/correlation.ts";
@@ -27,15 +27,18 @@ test.skipIf(haproxyMissing)("where a node ends before it answers, or none is rea
   t.onTestFinished(async () => void (await node.end("SIGKILL")));
   const proxy = await startHaproxy(ports);
   t.onTestFinished(proxy.end);
-  const ask = async (id: string) => {
+  const ask = async (id: string, agent: Agent | false = false) => {
     const headers = { "x-correlation-id": id };
-    const [answer] = (await once(get(`${proxy.url}/api/v2/tenant`, { agent: false, headers }), "response")) as [IncomingMessage];
+    const [answer] = (await once(get(`${proxy.url}/api/v2/tenant`, { agent, headers }), "response")) as [IncomingMessage];
     const body = JSON.parse(await text(answer)) as ErrorBody;
     return { status: answer.statusCode, code: body.error.code, id: answer.headers["x-correlation-id"], after: answer.headers["retry-after"] };
   };
   const id = randomUUID();
   expect(await ask(id)).toMatchObject({ status: 401, code: "UNAUTHORIZED", id });
   expect((await ask("not one")).id).toSatisfy(isCorrelationId);
+  const kept = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.onTestFinished(() => kept.destroy());
+  expect(await ask(id, kept)).toMatchObject({ status: 401 });
 
   // A node that is ready and then dies with each request that it takes.
   const dying = createServer((request, response) => (request.url === "/readyz" ? response.end() : request.socket.destroy()));
@@ -43,6 +46,9 @@ test.skipIf(haproxyMissing)("where a node ends before it answers, or none is rea
   await node.end("SIGKILL");
   await expect.poll(async () => (await ask(id)).status, { timeout: 20_000 }).toBe(502);
   expect(await ask(id)).toMatchObject({ code: "TIMED_OUT", id });
+  // A connection that has carried a request before is closed without an answer, and its next one is as the first.
+  await expect(ask(id, kept)).rejects.toMatchObject({ code: "ECONNRESET" });
+  expect(await ask(id, kept)).toMatchObject({ code: "TIMED_OUT", id });
 
   dying.close();
   dying.closeAllConnections();
