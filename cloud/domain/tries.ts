@@ -158,6 +158,6 @@ const isLate = (tx: Tx, { tries, byHand, createdAt }: Delivery): boolean => trie
 async function shut(tx: Tx, { tenantId, webhookId, id, attempts }: Delivery, reason: DisabledReason): Promise<void> {
   const webhook = await webhooks.disable(tx, tenantId, webhookId, reason);
   if (!webhook) return;
-  const details = { reason, url: webhook.url, deliveryId: id, failingSince: webhook.failingSince, tries: attempts.length + 1 };
+  const details = { reason, url: webhook.url, deliveryId: id, failingSince: instant(webhook.failingSince), tries: attempts.length + 1 };
   audit.append(tx, audit.ourselves(tenantId, "dispatcher"), { action: "webhook.disabled", subject: webhookId, details, requestId: id });
 }

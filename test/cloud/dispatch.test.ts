@@ -179,7 +179,11 @@ test("a webhook of which no try succeeds for days is disabled, which the audit l
   const { failingSince, ...shown } = (await h.admin.get(h.path)).body;
   expect(shown).toMatchObject({ enabled: false, disabledReason: "failing", disabledAt: expect.any(String) });
   const [row] = (await h.admin.get("/audit-logs?action=webhook.disabled")).body.data;
-  expect(row).toMatchObject({ subject: h.id, actor: { kind: "system" }, details: { reason: "failing", url: h.receiver.url } });
+  expect(row).toMatchObject({
+    subject: h.id,
+    actor: { kind: "system" },
+    details: { reason: "failing", url: h.receiver.url, failingSince },
+  });
   expect(await h.print()).toBe(0);
   expect((await h.admin.get("/audit-logs/verify")).body.valid).toBe(true);
 });
