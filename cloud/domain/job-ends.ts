@@ -48,7 +48,7 @@ export async function ended(
   const { tenantId, serial, jobRef: ref } = row;
   const isSealed = to === "SEALED";
   const isTakenAway = to === "CANCELLED" && leaseOf(row.state) !== null;
-  const left = { tenantId, serial, ...(await leftBy(tx, row, isSealed)) };
+  const left = { tenantId, serial, ...(await leftBy(tx, row, to)) };
   const [moved] = await together([
     jobs.move(tx, row, to, word, { pool: false, lookAt: null, ...changes }),
     outcome ? settle.run({ ...left, ...outcome, now: tx.now, sealedJob: isSealed ? ref : null }) : close.run(left),

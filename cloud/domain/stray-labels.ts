@@ -1,6 +1,6 @@
 // Labels that may lie about: of which attempts they are, and whom they warn. Told by what is on record, attempt by attempt, since one that is accounted for says nothing of another.
 import { and, eq, sql } from "../store/drizzle.ts";
-import { PAPER_MAY_EXIST, rankOf } from "#shared/states.ts";
+import { type JobState, PAPER_MAY_EXIST, rankOf } from "#shared/states.ts";
 import { prepared } from "../store/prepared.ts";
 import { orphans, serials } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
@@ -95,14 +95,25 @@ export async function accountedFor(tx: Tx, job: jobs.Row): Promise<void> {
   if (open?.duplicateRisk && isWaiting && !risky && !(await mayLie(tx, open))) await jobs.change(tx, open, { duplicateRisk: false });
 }
 
+const isSaidPrinted = ({ printStatus, sealedJob }: carriers.Row): boolean => printStatus === "printed" && sealedJob === null;
 /** Whether another label of the serial may exist: a job may have left one, or another system says that it printed it. */
-export const isRisky = ({ strayJob, printStatus, sealedJob }: carriers.Row): boolean =>
-  strayJob !== null || (printStatus === "printed" && sealedJob === null);
+export const isRisky = (carrier: carriers.Row): boolean => carrier.strayJob !== null || isSaidPrinted(carrier);
+
+/** Stands where a job does: of this label no job's word can say that it is gone, but whoever prints under the warning has destroyed it. */
+const OF_ANOTHER_SYSTEM = "another system";
+/** Another system has said that it printed the serial since the job's latest label was claimed, or no label of the job may exist. */
+async function isTold(tx: Tx, { tenantId, serial }: jobs.Row, [claimed]: readonly Event[]): Promise<boolean> {
+  const carrier = await carriers.find(tx, tenantId, serial);
+  return carrier !== undefined && isSaidPrinted(carrier) && (claimed === undefined || (carrier.printReportedAt ?? 0) >= claimed.at);
+}
 
 type Left = { keeps: 0 | 1; strayJob: string | null };
 /** What a job that ends leaves on record about stray labels of its serial: its own name, or that of the job before it, which it may keep. */
-export async function leftBy(tx: Tx, job: jobs.Row, isSealed: boolean): Promise<Left> {
+export async function leftBy(tx: Tx, job: jobs.Row, to: JobState): Promise<Left> {
   if (!job.duplicateRisk) return { keeps: 1, strayJob: null };
-  if (isSealed) return { keeps: 0, strayJob: await stillFound(tx, job) }; // who sealed it was asked to destroy all others
-  return { keeps: (await onPaper(tx, job)).length > 0 ? 0 : 1, strayJob: job.jobRef };
+  if (to === "SEALED") return { keeps: 0, strayJob: await stillFound(tx, job) }; // who sealed it was asked to destroy all others
+  const events = await onPaper(tx, job);
+  // What another system said is replaced by this end: from here on it stands nowhere else.
+  if (to === "DEAD_LETTER" && (await isTold(tx, job, events))) return { keeps: 0, strayJob: OF_ANOTHER_SYSTEM };
+  return { keeps: events.length > 0 ? 0 : 1, strayJob: job.jobRef };
 }

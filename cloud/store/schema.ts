@@ -289,7 +289,7 @@ export const serials = keyed("serials", ["tenantId", "serial"], {
   printBatch: blob("print_batch", { mode: "buffer" }), // the print-status request that this outcome came in
   openJob: text("open_job"), // the one print job that is under way
   sealedJob: text("sealed_job"), // the latest that ended well
-  strayJob: text("stray_job"), // the latest that ended badly, where it may have left a label; or "restored": since a backup
+  strayJob: text("stray_job"), // the latest that ended badly, where it may have left a label; or "restored": since a backup; or "another system"
   voidedAt: integer("voided_at"),
   voidReason: text("void_reason"),
   createdAt: integer("created_at").notNull(),

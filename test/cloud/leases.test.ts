@@ -330,6 +330,36 @@ test("what another system said while an attempt's own label was under way warns 
     }
 });
 
+test("what another system said of a serial warns its next job, whatever is accounted for of the one that ended badly meanwhile", async () => {
+  const { device, admin, gtin, ...shop } = await printShop(w);
+  const GONE = { label_disposition: { outcome: "destroyed" } };
+  const ways: [told: "before its claim" | "after its claim", state: string, warned: boolean][] = [
+    ["before its claim", "RENDERED", true], // that it printed was said too late
+    ["after its claim", "RENDERED", true],
+    ["after its claim", "SPOOL_SUBMITTED", true],
+    ["before its claim", "SPOOL_SUBMITTED", false], // who printed under the warning had destroyed what came before
+  ];
+  for (const [told, state, warned] of ways) {
+    const { serial } = await shop.issue({ max_attempts: 1 });
+    const tell = () => admin.post("/carriers/print-status", { results: [{ serial, status: "printed" }] });
+    if (told === "before its claim") await tell();
+    const claimed = await device.claim();
+    if (told === "after its claim") await tell();
+    await device.upTo(claimed, state);
+    await device.say(claimed, { status: "FAILED", reason: "ribbon out", evidence: GONE });
+    const { job_ref, attempt_id } = { ...claimed.job, ...claimed };
+    await expect.poll(async () => (await admin.get(`/aidc/jobs/${job_ref}`)).body.state, SOON).toBe("DEAD_LETTER");
+    const actor = { kind: "operator", id: "op-7" };
+    await admin.post("/aidc/orphans", { job_ref, attempt_id, evidence: {}, disposition: "destroyed", actor });
+    const { job_ref: next } = (await admin.post("/aidc/jobs", { gtin, serial })).body;
+    const again = await device.claim();
+    expect([told, state, again.job]).toMatchObject([told, state, { job_ref: next, duplicate_risk: warned }]);
+    await device.seal(again);
+    expect((await admin.post("/aidc/jobs", { gtin, serial, reprint: true, reason: "torn" })).body.duplicate_risk).toBe(false);
+    await device.seal(await device.claim());
+  }
+});
+
 describe("a label that is found", () => {
   const OPERATOR = { kind: "operator", id: "op-7" };
   const orphan = (claimed: Claim, disposition: string) => ({
