@@ -126,8 +126,13 @@ export function refuseLarge(evidence: Sent | undefined): void {
     ]);
 }
 
-/** Refuses what doesn't prove the state; says whether any of it comes from a simulated device. */
-export function judge(label: Label, { status, evidence }: Word, actor: JobActor): { simulated: boolean } {
+/** Refuses what doesn't prove the state; says whether any of it comes from a simulated device. `found`: what is wrong beside, told with the rest. */
+export function judge(
+  label: Label,
+  { status, evidence }: Word,
+  actor: JobActor,
+  found: readonly FieldFault[] = [],
+): { simulated: boolean } {
   refuseLarge(evidence);
   if (status === "FAILED") return { simulated: false };
   const shape = shapeFaults(status, evidence, actor);
@@ -135,6 +140,7 @@ export function judge(label: Label, { status, evidence }: Word, actor: JobActor)
   const { render_manifest: render, completion, scan_result: scan } = (evidence ?? {}) as Partial<Evidence>;
   const faults = [
     ...shape,
+    ...found.filter(({ field }) => !shape.some((fault) => fault.field === field)),
     ...(render ? manifestFaults(render, label, isSound) : []),
     ...(completion ? completionFaults(completion, actor, isSound) : []),
   ];

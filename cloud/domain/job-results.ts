@@ -21,6 +21,7 @@ import { deviceOf, refuseExpired, refuseForeign, renewed, stale } from "./job-cl
 import { ended } from "./job-ends.ts";
 import * as jobs from "./jobs.ts";
 import * as log from "./log.ts";
+import { misreadIn } from "./misread.ts";
 import { emit, listenersOf } from "./outbox.ts";
 import * as products from "./products.ts";
 import { isAccountedFor, warnBeside } from "./stray-labels.ts";
@@ -75,7 +76,8 @@ async function reportOf(tx: Tx, by: By, caller: Caller, row: jobs.Row, result: R
   refuseExpired(row, tx.now);
   const actor = actorOf(result, caller);
   refuseIllegal(row, result.status, actor);
-  const { simulated } = judge({ digitalLink: row.digitalLink, sgtin96Epc: row.sgtin96Epc, needsTag: jobs.needsRfid(row) }, result, actor);
+  const label = { digitalLink: row.digitalLink, sgtin96Epc: row.sgtin96Epc, needsTag: jobs.needsRfid(row) };
+  const { simulated } = judge(label, result, actor, misreadIn(result.evidence ?? {}, "evidence"));
   if (result.status === "SPOOL_SUBMITTED") await refuseVoided(tx, row);
   if (caller.deviceId !== null) seen(tx, caller.tenantId, caller.deviceId);
   const word: jobs.Word = {

@@ -2,6 +2,7 @@
 import { type FieldFault, invalid } from "#shared/errors.ts";
 import { digitalLink } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
+import { misreadIn } from "./misread.ts";
 import type { Row as Product } from "./products.ts";
 
 export type Content = Record<string, unknown>;
@@ -99,20 +100,6 @@ const WHICH_PRODUCT = ["type", "id", "name", "registeredId", "serialNumber", "ba
 const from = (own: Content, names: readonly string[]): Content =>
   Object.fromEntries(names.filter((name) => own[name] !== undefined).map((name) => [name, own[name]]));
 
-/** Whole numbers of so many digits were read as others, and what is signed would say otherwise than what was sent. */
-const misreadIn = (content: Content, most: number): FieldFault[] =>
-  /\d{16}/.test(JSON.stringify(content)) ? [...misread(content, "content").take(most)] : [];
-function* misread(value: unknown, field: string): Generator<FieldFault> {
-  if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21)
-    yield {
-      field: field.slice(0, limits.FAULT_FIELD_MAX_LENGTH),
-      rule: "number",
-      message: "has more digits than a number keeps: send it as a text",
-    };
-  else if (typeof value === "object" && value !== null)
-    for (const [name, inner] of Object.entries(value)) yield* misread(inner, `${field}.${name}`);
-}
-
 const isText = (value: unknown): boolean => typeof value === "string" && value.trim() !== "";
 /** Content that speaks of its product and of no other: what names it is filled in where it is left out. */
 export function identified(content: Content, row: Product, origin: string): Content {
@@ -143,7 +130,7 @@ export function identified(content: Content, row: Product, origin: string): Cont
     ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
     ...(isText(names["name"]) ? [] : [fault("product.name", "type", "must be a text")]),
   ];
-  faults.push(...misreadIn(content, limits.FAULTS_MAX_ITEMS - faults.length));
+  faults.push(...misreadIn(content, "content", limits.FAULTS_MAX_ITEMS - faults.length));
   if (faults.length > 0) throw invalid(faults);
   return whole;
 }

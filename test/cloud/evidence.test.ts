@@ -193,6 +193,31 @@ test("the token that a printer echoed may be a number, as a spooler's id may", a
   expect((await device.say(claimed, changed(item, { token: 17 }))).body).toMatchObject({ state: "PRINTED_ATTESTED" });
 });
 
+test("a number of more digits than a number keeps is refused by its place, whatever evidence it stands in: another one would be sealed", async () => {
+  for (const [status, name, number] of [
+    ["RENDERED", "render_manifest.made.by.0", "106141412345678908"],
+    ["SPOOL_SUBMITTED", "spool_receipt.spool_id", "9007199254740993"],
+    ["PRINTED_ATTESTED", "completion.token", "-9007199254740993"],
+    ["SCAN_VERIFIED", "scan_result.symbol_check.run", "123456789012345678901"],
+  ] as const) {
+    const { claimed, item } = await waitingFor(status);
+    const say = (value: string) => {
+      const own = name
+        .split(".")
+        .slice(1)
+        .reduceRight<unknown>((inner, at) => (at === "0" ? [inner] : { [at]: inner }), "own");
+      const body = JSON.stringify({ attempt_id: claimed.attempt_id, ...changed(item, own as Json) }).replace('"own"', value);
+      return device.api.send("POST", `/aidc/jobs/${claimed.job.job_ref}/result`, { body, headers: { "content-type": "application/json" } });
+    };
+    const refused = await say(number);
+    expect([refused.status, refused.body.error]).toMatchObject([
+      422,
+      { code: "EVIDENCE_INVALID", details: { fields: [{ field: `evidence.${name}`, rule: "number" }] } },
+    ]);
+    expect((await say("9007199254740991")).body).toMatchObject({ state: status });
+  }
+});
+
 test("a void label that the counter saw is explained by saying so", async () => {
   const { claimed, item } = await waitingFor("PRINTED_ATTESTED");
   expect((await device.say(claimed, changed(item, { after: 103, voids: 2 }))).body.state).toBe("PRINTED_ATTESTED");
