@@ -8,6 +8,7 @@ import { ConfigError } from "#shared/arguments.ts";
 import { nameTwice } from "#shared/name-twice.ts";
 import { nearest } from "#shared/nearest.ts";
 import { isObject } from "#shared/object.ts";
+import { isLink } from "#shared/web/scanned.ts";
 import { closed, Word } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { can, drivers, whoCan } from "./printers/index.ts";
@@ -61,7 +62,7 @@ const Scanner = closed({
 const Operator = closed({
   id: said(Word, "In the evidence"),
   name: said(Word, "On the page"),
-  badge: said(Word, "What the badge says when it is scanned: nothing that can be guessed"),
+  badge: said(Word, "What the badge says when it is scanned: nothing that can be guessed, and no link"),
   pin: Type.Optional(Type.String({ pattern: "^\\d{4,12}$", description: "4 to 12 digits, where there is no badge" })),
 });
 const LEVELS = ["trace", "debug", "info", "warn", "error", "silent"];
@@ -216,8 +217,13 @@ function checkNames(config: AgentConfig): void {
   checkSecrets(config);
 }
 
-/** Who has one twice is named, and not what it is. */
+/** Whose is wrong is named, and not what it is. */
 function checkSecrets({ operators }: AgentConfig): void {
+  for (const [i, { id, badge }] of operators.entries())
+    if (isLink(badge))
+      throw new ConfigError(
+        `operators.${i}.badge begins as a label's link does, and the console would take it for a label: give ${JSON.stringify(id)} another one`,
+      );
   for (const secret of ["badge", "pin"] as const)
     for (const [i, { id, [secret]: own }] of operators.entries()) {
       const other = own === undefined ? undefined : operators.slice(0, i).find((earlier) => earlier[secret] === own);

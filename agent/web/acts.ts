@@ -1,9 +1,10 @@
 // What a press of a button leads to: signed in first, confirmed where paper is destroyed, then said to the station, and its answer shown.
 import { signal } from "#shared/web/dom.ts";
+import { isLink } from "#shared/web/scanned.ts";
 import { isKept, isScannedHere, isTold, notTold, QUIET, type Result, show } from "./results.ts";
 import { say } from "./speech.ts";
 import { type Answer, api, here, isCut, type Job, type Label, type No, setHere, state, type Verdict } from "./station.ts";
-import { isLink, looksLikeLink } from "./wedge.ts";
+import { looksLikeLink } from "./wedge.ts";
 
 /** What is said of which label once somebody is signed in: that may be another than who pressed the button. */
 type Said = { title: string; serial: string };

@@ -74,7 +74,5 @@ export function listenToWedge(target: Document, heard: Heard): void {
   target.addEventListener("keyup", (event) => event.key === " " && inBurst(event) && swallow(event), { capture: true });
 }
 
-/** A label says a link; everything else is somebody's badge. */
-export const isLink = (text: string): boolean => /^(\][A-Za-z]\d)?http/i.test(text);
 /** A link that a keyboard layout has mangled, unless it is somebody's badge after all. */
 export const looksLikeLink = (text: string): boolean => /[^\x20-\x7e]/.test(text) || text.includes("/01/");

@@ -139,6 +139,16 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
   ],
   ["a station that it would refuse with every claim", { ...least, station: " " }, /^station /],
   [
+    "a badge that the console would take for a label",
+    { ...least, operators: [{ id: "o1", name: "n", badge: "https://id.example/o1" }] },
+    /^operators\.0\.badge begins as a label's link does, and the console would take it for a label: give "o1" another one$/,
+  ],
+  [
+    "the same behind an AIM identifier",
+    { ...least, operators: [whole.operators[0], { id: "o1", name: "n", badge: "]Q1HTTP-1" }] },
+    /^operators\.1\.badge begins as a label's link does/,
+  ],
+  [
     "two operators with one badge",
     { ...least, operators: [1, 2].map((i) => ({ id: `o${i}`, name: "n", badge: "b" })) },
     /^operators: "o1" and "o2" have the same badge$/,
