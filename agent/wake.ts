@@ -1,4 +1,5 @@
 // The station's line to the MQTT broker: it hears that work waits, or was cancelled, sooner than it would by polling, and says how it is. Without a broker nothing is lost but time.
+import { createHmac } from "node:crypto";
 import type { MqttClient } from "mqtt";
 import type { Logger } from "pino";
 import { reasonOf, wordsOf } from "#shared/fault.ts";
@@ -128,7 +129,7 @@ async function unlessLeft<T>(asked: Promise<T>, leaving: AbortSignal): Promise<T
   }
 }
 
-type BrokerPlace = { url: string; told: string | undefined; username: string; password: string; deviceId: string; topics: Topics };
+type BrokerPlace = { url: string; told: string | undefined; username: string; password: string; clientId: string; topics: Topics };
 
 async function placeOf({ cloud: origin, key, mqtt }: WakeSettings, cloud: WakeOptions["cloud"]): Promise<BrokerPlace> {
   const said = await cloud.station();
@@ -137,8 +138,14 @@ async function placeOf({ cloud: origin, key, mqtt }: WakeSettings, cloud: WakeOp
   const url = mqtt ?? told?.url;
   if (url === undefined) throw new Error("the cloud has none");
   const topics = told ?? topicsOf({ tenantId: tenant.id, deviceId: device.id });
-  return { ...reachable(url, origin, { username: device.id, password: key }), told: told?.url, deviceId: device.id, topics };
+  const at = reachable(url, origin, { username: device.id, password: key });
+  return { ...at, told: told?.url, clientId: clientIdOf(device.id, key), topics };
 }
+
+const CLIENT_ID_HEX = 16;
+/** The same each time, so that the broker knows an old connection of ours for dead; and nobody else's guess, or who came under it would end ours. */
+const clientIdOf = (deviceId: string, key: string): string =>
+  `${deviceId}-${createHmac("sha256", key).update(deviceId).digest("hex").slice(0, CLIENT_ID_HEX)}`;
 
 /** A cloud that listens everywhere can't know by which name it is reached, but we do. A user in the address is used instead of ours. */
 export function reachable(url: string, cloud: string, ours: { username: string; password: string }) {
@@ -155,11 +162,11 @@ type Line = {
 };
 
 async function connect(place: BrokerPlace, hear: (named: string) => void, leaving: AbortSignal): Promise<Line> {
-  const { url, username, password, deviceId, topics } = place;
+  const { url, username, password, clientId, topics } = place;
   const mqtt = await import("mqtt");
   const client = mqtt.connect(url, {
     protocolVersion: 4, // what every broker speaks
-    clientId: deviceId, // the same each time, so that the broker knows an old connection of ours for dead
+    clientId,
     username,
     password,
     clean: true,

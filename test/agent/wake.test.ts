@@ -365,6 +365,24 @@ describe.skipIf(mosquittoMissing)("at an external broker", () => {
     await expect.poll(async () => (await shown(shop)).status, SOON).toBe("offline");
   });
 
+  test("another device that comes under its id doesn't end its line: brokers take who has the same client id for the same", async () => {
+    const broker = await startMosquitto();
+    onTestFinished(() => broker.end());
+    const { w, shop } = await aWorld({ settings: { IMPRIMATUR_MQTT_URL: broker.url } });
+    const other = await shop.newDevice("line 2");
+    for (const { id, secret } of [shop.device, other]) broker.addUser(id, secret);
+    const it = station({ cloud: w.url, key: shop.device.secret });
+    await isUp(it);
+    const credentials = { username: other.id, password: other.secret };
+    const stranger = await peer(broker.address, { ...credentials, clientId: shop.device.id });
+    onTestFinished(() => stranger.leave());
+    await stranger.say(topicsOf({ tenantId: shop.tenantId, deviceId: other.id }).telemetry, "{}");
+    const before = it.wakes();
+    await shop.issue();
+    await expect.poll(it.wakes, SOON).toBe(before + 1);
+    expect([it.lines, (await shown(shop)).status]).toEqual([["connected to the MQTT broker"], "online"]);
+  });
+
   test("an address in its settings is used instead of the cloud's, with a user of its own where it names one", async () => {
     const broker = await startMosquitto();
     onTestFinished(() => broker.end());
