@@ -62,4 +62,5 @@ export const auditActions = {
 export type AuditAction = keyof typeof auditActions;
 export const classOf = (action: string): string => action.split(".", 1)[0] ?? "";
 type ClassOf<Action> = Action extends `${infer Class}.${string}` ? Class : never;
-export const auditClasses = [...new Set(Object.keys(auditActions).map(classOf))] as ClassOf<AuditAction>[];
+export const auditActionNames = Object.keys(auditActions) as AuditAction[];
+export const auditClasses = [...new Set(auditActionNames.map(classOf))] as ClassOf<AuditAction>[];

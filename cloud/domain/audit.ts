@@ -2,7 +2,7 @@
 import { and, desc, eq, gt, inArray, max, sql } from "../store/drizzle.ts";
 import type { SQL } from "drizzle-orm";
 import { digestOf } from "#shared/canonical.ts";
-import { type AuditAction, auditActions, auditClasses, classOf } from "#shared/audit.ts";
+import { type AuditAction, auditActionNames, auditClasses, classOf } from "#shared/audit.ts";
 import type { AuditQuery, AuditRow } from "#shared/wire/audit.ts";
 import { auditHeads, auditLog, tenants } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
@@ -96,7 +96,7 @@ function chain(tenantId: string, unchained: readonly Unchained[], { seq: first, 
 /** The actions that are asked for; undefined for any. */
 function actionsIn({ action, class: name }: AuditQuery): string[] | undefined {
   if (action !== undefined) return name === undefined || classOf(action) === name ? [action] : [];
-  return name === undefined ? undefined : Object.keys(auditActions).filter((one) => classOf(one) === name);
+  return name === undefined ? undefined : auditActionNames.filter((one) => classOf(one) === name);
 }
 
 /** The latest rows of each of these actions, off their index: asked for whole rows, SQLite would look through the chain. */

@@ -1,6 +1,6 @@
 // An audit row as anybody may recompute it: drop `hash`, write the rest down by RFC 8785, SHA-256 of that is `hash`.
 import { Type } from "typebox";
-import { auditClasses } from "../audit.ts";
+import { auditActionNames, auditClasses } from "../audit.ts";
 import { limits } from "../limits.ts";
 import { closed, Instant, nullable, PageQuery, type Static } from "./common.ts";
 
@@ -22,7 +22,7 @@ export type AuditRow = Static<typeof AuditRow>;
 export const AuditQuery = closed({
   ...PageQuery,
   class: Type.Optional(Type.Enum([...auditClasses])),
-  action: Type.Optional(Type.String({ maxLength: 100 })),
+  action: Type.Optional(Type.Enum([...auditActionNames])),
   requestId: Type.Optional(Type.String({ maxLength: limits.CORRELATION_ID_MAX_LENGTH })),
 });
 export type AuditQuery = Static<typeof AuditQuery>;

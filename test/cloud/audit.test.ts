@@ -77,6 +77,16 @@ test("rows of a class or an action are all that there are, newest first, page by
   expect(await paged("action=auth.client_created&class=print", 4)).toEqual([]);
 });
 
+test("an action that the log doesn't know is refused: nothing found would read as if it never happened", async () => {
+  const { status, body } = await w.admin.get("/audit-logs?action=product.void");
+  expect([status, body.error?.code, body.error?.details.fields]).toMatchObject([
+    400,
+    "VALIDATION_ERROR",
+    [{ field: "action", rule: "enum" }],
+  ]);
+  expect(body.error?.message).toContain("product.voided");
+});
+
 test("a row beyond the head, a head that is gone and a row that can't be read are found and named", async () => {
   const sick = await world();
   const verdict = async () => (await sick.admin.get("/audit-logs/verify")).body;
