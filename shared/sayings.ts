@@ -242,6 +242,8 @@ export const sayings = {
   other_template: "the template {template} of this station isn't the one that the envelope was signed for",
   file_not_utf8: 'the file isn\'t UTF-8: save it as "CSV UTF-8"',
   record_too_wide: "the record at line {line} has {cells} cells: is this the right file?",
+  record_unclosed: "the file isn't CSV: a quote in the record that begins at line {line} is never closed",
+  record_too_long: "the file isn't CSV: the record that begins at line {line} is longer than {bytes} bytes",
   file_not_csv: "the file isn't CSV: {why}",
   empty_csv: "the file is empty: its first line has to name the columns",
   not_a_column: '"{column}" isn\'t a column of {category}',

@@ -1,5 +1,6 @@
 // From a CSV file to products: which columns, what a cell means, and where exactly a fault stands.
 import { Readable } from "node:stream";
+import type { CsvError } from "csv-parse";
 import { brief, type FieldFault, Refusal, shownCode } from "#shared/errors.ts";
 import { codeOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
@@ -41,7 +42,7 @@ const delimiterOf = (head: string): string => {
 };
 
 async function* parsed(bytes: AsyncIterable<Buffer>): AsyncGenerator<{ line: number; cells: string[] }> {
-  const { CsvError, parse } = await import("csv-parse"); // loaded by the first file: most starts never need it
+  const csv = await import("csv-parse"); // loaded by the first file: most starts never need it
   const text = decoded(bytes);
   const first = await text.next();
   const head = first.done ? "" : first.value;
@@ -49,29 +50,41 @@ async function* parsed(bytes: AsyncIterable<Buffer>): AsyncGenerator<{ line: num
     yield head;
     yield* text;
   }
+  let ended = { lines: 0, empty_lines: 0 }; // with the last whole record: of the one behind it the parser tells only where it gave up
   const options = {
     info: true,
     record_delimiter: "\n",
     relax_column_count: true,
     skip_empty_lines: true,
-    skip_records_with_empty_values: true, // what a spreadsheet leaves below its last row
+    on_record: (record: string[], info: typeof ended) => {
+      ended = info;
+      return record;
+    },
     max_record_size: limits.IMPORT_RECORD_MAX_BYTES,
   };
   const source = Readable.from(all());
-  const parser = source.pipe(parse({ ...options, delimiter: delimiterOf(head) }));
+  const parser = source.pipe(csv.parse({ ...options, delimiter: delimiterOf(head) }));
   source.on("error", (error) => parser.destroy(error));
   try {
     for await (const { record: cells, info } of parser as AsyncIterable<{ record: string[]; info: { lines: number } }>) {
+      if (cells.every((cell) => cell.trim() === "")) continue; // what a spreadsheet leaves below its last row
       const line = info.lines - cells.reduce((total, cell) => total + breaksIn(cell), 0);
       if (cells.length > limits.IMPORT_CELLS_MAX_ITEMS) throw fileFault(saying("record_too_wide", { line, cells: cells.length }));
       yield { cells, line };
     }
   } catch (error) {
-    if (error instanceof CsvError) throw fileFault(saying("file_not_csv", { why: error.message }));
-    throw error;
+    if (!(error instanceof csv.CsvError)) throw error;
+    throw unparsed(error, ended.lines + 1 + Number(error["empty_lines"]) - ended.empty_lines);
   } finally {
     source.destroy();
   }
+}
+
+/** Where a quote is missing, the parser notices it at the next one, or at the file's end: people look for it where its record begins. */
+function unparsed(error: CsvError, line: number): Refusal {
+  if (error.code === "CSV_QUOTE_NOT_CLOSED") return fileFault(saying("record_unclosed", { line }));
+  if (error.code === "CSV_MAX_RECORD_SIZE") return fileFault(saying("record_too_long", { line, bytes: limits.IMPORT_RECORD_MAX_BYTES }));
+  return fileFault(saying("file_not_csv", { why: `${error.message} (its record begins at line ${line})` }));
 }
 const breaksIn = (cell: string) => (cell.includes("\n") ? cell.split("\n").length - 1 : 0);
 

@@ -172,6 +172,16 @@ test.each([
   expect(done).toMatchObject({ status: "failed", created: 0, fault: expect.stringContaining(says) });
 });
 
+test.each([
+  ["a quote that is never closed", '"Kettle,x', /a quote in the record that begins at line 9 is never closed$/],
+  ["one that is closed by a later row's", '"Kettle,x\nPan,"A pan, of iron"', /got "A" at line 10 .*\(its record begins at line 9\)$/],
+  ["one that swallows more than a record may hold", `"${"Kettle,x\n".repeat(400_000)}`, /the record that begins at line 9 is longer than/],
+])("%s is told where it stands, and not where the file was given up", async (_what, wrong, says) => {
+  const before = [HEADER, "", `"Two\nlines",A kettle of 1.7 litres,${gtin()},SN-1,A,`, "", ",,,,,", "", row(), wrong];
+  const { fault } = await imported([...before, ...Array.from({ length: 300 }, () => row())].join("\n"));
+  expect(fault).toMatch(says);
+});
+
 test("a cell of a megabyte is one refused row", async () => {
   const done = await imported(`${HEADER}\n${"x".repeat(1_000_000)},A kettle of 1.7 litres,${gtin()},SN-1,A,\n${row()}\n`);
   expect([done.created, done.failed, done.errors[0].column]).toEqual([1, 1, "name"]);

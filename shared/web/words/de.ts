@@ -245,6 +245,8 @@ export const de: ToldAbroad = {
     other_template: "die Vorlage {template} dieser Station ist nicht die, für die der Auftrag signiert wurde",
     file_not_utf8: "die Datei ist kein UTF-8: als „CSV UTF-8“ speichern",
     record_too_wide: "der Satz in Zeile {line} hat {cells} Zellen: ist das die richtige Datei?",
+    record_unclosed: "die Datei ist kein CSV: ein Anführungszeichen im Satz ab Zeile {line} wird nicht geschlossen",
+    record_too_long: "die Datei ist kein CSV: der Satz ab Zeile {line} ist länger als {bytes} Bytes",
     file_not_csv: "die Datei ist kein CSV: {why}",
     empty_csv: "die Datei ist leer: ihre erste Zeile muss die Spalten nennen",
     not_a_column: "„{column}“ ist keine Spalte von {category}",

@@ -243,6 +243,8 @@ export const es: ToldAbroad = {
     other_template: "la plantilla {template} de esta estación no es la firmada en el trabajo",
     file_not_utf8: "el archivo no es UTF-8: guárdelo como «CSV UTF-8»",
     record_too_wide: "el registro de la línea {line} tiene {cells} celdas: ¿es el archivo correcto?",
+    record_unclosed: "el archivo no es CSV: una comilla del registro que empieza en la línea {line} no se cierra",
+    record_too_long: "el archivo no es CSV: el registro que empieza en la línea {line} supera los {bytes} bytes",
     file_not_csv: "el archivo no es CSV: {why}",
     empty_csv: "el archivo está vacío: su primera línea debe nombrar las columnas",
     not_a_column: "«{column}» no es una columna de {category}",

@@ -237,6 +237,8 @@ export const zh: ToldAbroad = {
     other_template: "本工位的模板 {template} 与任务签名的不一致",
     file_not_utf8: "文件不是 UTF-8：请另存为“CSV UTF-8”",
     record_too_wide: "第 {line} 行有 {cells} 个单元格：文件是否正确？",
+    record_unclosed: "文件不是 CSV：从第 {line} 行开始的记录中有未闭合的引号",
+    record_too_long: "文件不是 CSV：从第 {line} 行开始的记录超过 {bytes} 字节",
     file_not_csv: "文件不是 CSV：{why}",
     empty_csv: "文件为空：首行必须列出列名",
     not_a_column: "“{column}”不是 {category} 的列",
