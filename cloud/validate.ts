@@ -197,7 +197,7 @@ function fieldOf({ instancePath, params }: ErrorObject): string {
 }
 
 /** A name is its sender's, who may give it the length of the whole body and a hundred faults. */
-const shown = (name: string): string =>
+export const shown = (name: string): string =>
   (name.length <= limits.FAULT_FIELD_MAX_LENGTH ? name : `${name.slice(0, limits.FAULT_FIELD_MAX_LENGTH)}…`).toWellFormed();
 
 /** The first sentence about each field is enough. */

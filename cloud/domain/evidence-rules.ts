@@ -8,6 +8,7 @@ import { grades, type JobState, jobPath, jobStates } from "#shared/states.ts";
 import { type Evidence, evidenceShapes, isSimulated } from "#shared/wire/evidence.ts";
 import type { JobActor, Result } from "#shared/wire/jobs.ts";
 import { judgesOf } from "../validate.ts";
+import { misreadIn } from "./misread.ts";
 
 type Sent = Record<string, unknown>;
 /** What its evidence has to be of. */
@@ -124,6 +125,12 @@ export function refuseLarge(evidence: Sent | undefined): void {
         message: `is larger than ${limits.EVIDENCE_MAX_BYTES} bytes: pictures go to PUT /aidc/evidence/{sha256}`,
       },
     ]);
+}
+
+/** What is said of a stray label is shown as it was said, or refused. */
+export function refuseMisread(evidence: Sent): void {
+  const faults = misreadIn(evidence, "evidence");
+  if (faults.length > 0) throw unfit(faults);
 }
 
 /** Refuses what doesn't prove the state; says whether any of it comes from a simulated device. `found`: what is wrong beside, told with the rest. */

@@ -1,6 +1,7 @@
 // Whole numbers that were read as others, having more digits than a number keeps: what is signed or sealed would say otherwise than what was sent.
 import type { FieldFault } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { shown } from "../validate.ts";
 
 /** Each by its place, as many as are told. From 10^21 on a number is written with an exponent, and nobody tells all its digits. */
 export const misreadIn = (value: Record<string, unknown>, field: string, most: number = limits.FAULTS_MAX_ITEMS): FieldFault[] =>
@@ -8,7 +9,7 @@ export const misreadIn = (value: Record<string, unknown>, field: string, most: n
 function* misread(value: unknown, field: string): Generator<FieldFault> {
   if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21)
     yield {
-      field: field.slice(0, limits.FAULT_FIELD_MAX_LENGTH),
+      field: shown(field),
       rule: "number",
       message: "has more digits than a number keeps: send it as a text",
     };

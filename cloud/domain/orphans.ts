@@ -5,7 +5,7 @@ import type { Orphan, OrphanReport } from "#shared/wire/jobs.ts";
 import { orphans, printEvents } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
-import { refuseLarge } from "./evidence-rules.ts";
+import { refuseLarge, refuseMisread } from "./evidence-rules.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { deviceOf } from "./job-claims.ts";
@@ -40,6 +40,7 @@ export async function report(tx: Tx, caller: Caller, said: OrphanReport): Promis
   const { job_ref: jobRef, attempt_id: attemptId, evidence, disposition, actor } = said;
   if (actor.kind === "device") deviceOf(caller);
   refuseLarge(evidence);
+  refuseMisread(evidence);
   const job = await stray.hold(tx, await jobs.find(tx, tenantId, jobRef));
   await refuseUnknownAttempt(tx, jobRef, attemptId);
   const { gtin, serial } = job;

@@ -218,6 +218,30 @@ test("a number of more digits than a number keeps is refused by its place, whate
   }
 });
 
+test("such a number is refused in what is said of a stray label, too, and under a name however long in whole characters", async () => {
+  const { claimed, item } = await waitingFor("RENDERED");
+  const { attempt_id, job } = claimed;
+  const say = (path: string, body: Json) => {
+    const init = { body: JSON.stringify(body).replace('"own"', "9007199254740993"), headers: { "content-type": "application/json" } };
+    return device.api.send("POST", path, init);
+  };
+  const label = { job_ref: job.job_ref, attempt_id, disposition: "found", actor: { kind: "operator", id: "op-7" } };
+  const stray = await say("/aidc/orphans", { ...label, evidence: { tag: { tid: "own" } } });
+  expect([stray.status, stray.body.error]).toMatchObject([
+    422,
+    { code: "EVIDENCE_INVALID", details: { fields: [{ field: "evidence.tag.tid", rule: "number" }] } },
+  ]);
+  for (const name of ["", "a"].map((begin) => begin + "😀".repeat(limits.FAULT_FIELD_MAX_LENGTH))) {
+    const { body } = await say(`/aidc/jobs/${job.job_ref}/result`, { attempt_id, ...changed(item, { [name]: "own" }) });
+    const [{ field, rule }] = body.error.details.fields;
+    expect([rule, field.isWellFormed(), field.slice(0, 25 + name.indexOf("😀"))]).toEqual([
+      "number",
+      true,
+      `evidence.render_manifest.${name.split("😀")[0]}`,
+    ]);
+  }
+});
+
 test("a void label that the counter saw is explained by saying so", async () => {
   const { claimed, item } = await waitingFor("PRINTED_ATTESTED");
   expect((await device.say(claimed, changed(item, { after: 103, voids: 2 }))).body.state).toBe("PRINTED_ATTESTED");
