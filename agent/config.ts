@@ -62,7 +62,7 @@ const Scanner = closed({
 const Operator = closed({
   id: said(Word, "In the evidence"),
   name: said(Word, "On the page"),
-  badge: said(Word, "What the badge says when it is scanned: nothing that can be guessed, and no link"),
+  badge: said(Word, "What the badge says when it is scanned: nothing that can be guessed, and no link where there is no PIN"),
   pin: Type.Optional(Type.String({ pattern: "^\\d{4,12}$", description: "4 to 12 digits, where there is no badge" })),
 });
 const LEVELS = ["trace", "debug", "info", "warn", "error", "silent"];
@@ -219,10 +219,10 @@ function checkNames(config: AgentConfig): void {
 
 /** Whose is wrong is named, and not what it is. */
 function checkSecrets({ operators }: AgentConfig): void {
-  for (const [i, { id, badge }] of operators.entries())
-    if (isLink(badge))
+  for (const [i, { id, badge, pin }] of operators.entries())
+    if (isLink(badge) && pin === undefined)
       throw new ConfigError(
-        `operators.${i}.badge begins as a label's link does, and the console would take it for a label: give ${JSON.stringify(id)} another one`,
+        `operators.${i}.badge begins as a label's link does, and the console would take it for a label: give ${JSON.stringify(id)} another one, or a PIN`,
       );
   for (const secret of ["badge", "pin"] as const)
     for (const [i, { id, [secret]: own }] of operators.entries()) {

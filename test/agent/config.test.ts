@@ -51,6 +51,11 @@ test("what may be left out has the documented defaults", () => {
   });
 });
 
+test("a badge that the console would take for a label stops no station where its operator has a PIN", () => {
+  const operators = [{ id: "o1", name: "n", badge: "https://id.example/o1", pin: "4711" }];
+  expect(agentConfigFrom({ ...least, operators })).toMatchObject({ operators });
+});
+
 const wrong: [what: string, settings: object, says: RegExp][] = [
   ["an unknown key", { ...least, scaners: [] }, /^scaners isn't a setting; did you mean scanners\?$/],
   [
@@ -141,7 +146,7 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
   [
     "a badge that the console would take for a label",
     { ...least, operators: [{ id: "o1", name: "n", badge: "https://id.example/o1" }] },
-    /^operators\.0\.badge begins as a label's link does, and the console would take it for a label: give "o1" another one$/,
+    /^operators\.0\.badge begins as a label's link does, and the console would take it for a label: give "o1" another one, or a PIN$/,
   ],
   [
     "the same behind an AIM identifier",
