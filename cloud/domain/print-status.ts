@@ -103,9 +103,13 @@ type Given = { batch: Buffer; stood: Before; origin: string };
 async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, stood, origin }: Given): Promise<PrintStatusTaken> {
   const last = lastWords(results);
   const known = new Set<string>();
+  const changed = new Map([...stood.jobs.values()].map(({ serial, updatedAt }) => [serial, updatedAt]));
   const inOrder = inTurn(last.keys()).flatMap((serial) => last.get(serial) ?? []);
   const all = await together(
-    inOrder.map(async (outcome) => ({ ...outcome, taken: await take.get({ tenantId: by.tenantId, ...outcome, now: tx.now, batch }) })),
+    inOrder.map(async (outcome) => {
+      const now = Math.max(tx.now, changed.get(outcome.serial) ?? 0); // not before a claim that this unit waited for
+      return { ...outcome, taken: await take.get({ tenantId: by.tenantId, ...outcome, now, batch }) };
+    }),
   );
   for (const { serial, status, taken } of all) {
     if (!taken) continue;

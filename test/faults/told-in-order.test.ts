@@ -72,3 +72,24 @@ test("a void that had to wait while the label was sealed ends what the seal bega
   const { eventList } = (await shop.admin.get(`/epcis/epcs/${thing}/events`)).body.epcisBody.queryResults.resultsBody;
   expect(eventList.map(({ bizStep }: { bizStep: string }) => bizStep)).toEqual(["decommissioning", "commissioning"]);
 });
+
+test("what another system said while a label of the serial was claimed warns its next job, though saying it was begun before", async () => {
+  const { admin, device, gtin } = shop;
+  const { serial, job_ref: ref } = await shop.issue({ max_attempts: 1, priority: 1 });
+  const { id: productId } = await productMaker(admin)({ gtin: gtinOf(935_002) }, "none");
+  const [unprinted] = (await admin.post("/carriers/batch", { productId, count: 1 })).body.serials;
+  const product = await holding("products WHERE id", productId);
+  const told = admin.post("/carriers/print-status", { results: [serial, unprinted].map((its) => ({ serial: its, status: "printed" })) });
+  await product.waits(1);
+  await sleep(20);
+  const claimed = await device.claim();
+  expect(claimed.job).toMatchObject({ job_ref: ref, duplicate_risk: false });
+  await product.letGo();
+  expect((await told).body.printed).toHaveLength(2);
+  await device.upTo(claimed, "SPOOL_SUBMITTED");
+  await device.say(claimed, { status: "FAILED", reason: "ribbon out", evidence: { label_disposition: { outcome: "destroyed" } } });
+  await expect.poll(async () => (await admin.get(`/aidc/jobs/${ref}`)).body.state, { timeout: 30_000 }).toBe("DEAD_LETTER");
+  const actor = { kind: "operator", id: "op-7" };
+  await admin.post("/aidc/orphans", { job_ref: ref, attempt_id: claimed.attempt_id, evidence: {}, disposition: "destroyed", actor });
+  expect((await admin.post("/aidc/jobs", { gtin, serial })).body.duplicate_risk).toBe(true);
+});
