@@ -373,6 +373,7 @@ describe.skipIf(mosquittoMissing)("at an external broker", () => {
     for (const { id, secret } of [shop.device, other]) broker.addUser(id, secret);
     const it = station({ cloud: w.url, key: shop.device.secret });
     await isUp(it);
+    await expect.poll(async () => (await shown(shop)).status, SOON).toBe("online");
     const credentials = { username: other.id, password: other.secret };
     const stranger = await peer(broker.address, { ...credentials, clientId: shop.device.id });
     onTestFinished(() => stranger.leave());
