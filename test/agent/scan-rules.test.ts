@@ -76,6 +76,7 @@ describe("no other text moves it", () => {
   test("a label that was here before is recognised", () => {
     const text = `${ORIGIN}/01/${GTIN}/21/5`;
     expect(judge({ text }, { seen: [before({ text })] })).toMatchObject({ words: expect.stringContaining("has been here before") });
+    expect(judge({ text }, { seen: [before()] })).not.toMatchObject({ words: expect.stringContaining("has been here before") });
   });
   test("no slip in the serial is taken for it", () => {
     const base = expected.digital_link.slice(0, -expected.serial.length);
