@@ -6,7 +6,7 @@ import { hindered, isHeld, printTest, tested } from "./acts.ts";
 import { Button, Fact, Name, Panel, Refused, shape, Theirs, Time } from "./parts.ts";
 import { PrinterRow, ScannerRow } from "./side.ts";
 import { age, count, say, wordFor } from "./speech.ts";
-import { api, type Faults, type PrinterState, type ScannerState, type State } from "./station.ts";
+import { api, type Faults, isCut, type PrinterState, type ScannerState, type State } from "./station.ts";
 
 export function Upkeep({ now }: { now: State }) {
   const words = say();
@@ -75,12 +75,14 @@ function Ceiling({ ceiling, attest }: Pick<PrinterState, "ceiling" | "attest">) 
 
 const faults = signal<Record<string, Faults | null>>({});
 /** One press breaks something, the next mends it. */
-function Simulator({ printer: { name: printer, has_simulator: isThere } }: { printer: PrinterState }) {
+function Simulator({ printer: { name: printer, has_simulator: isThere, status } }: { printer: PrinterState }) {
   const words = say();
   const keep = (said: Awaited<ReturnType<typeof api.faults>>) => {
+    if (!said.ok && said.status === 0) return; // a station that doesn't answer says nothing of its simulators
     faults.value = { ...faults.peek(), [printer]: said.ok ? said.value : null };
   };
-  useEffect(() => void (isThere && api.faults(printer).then(keep)), [printer, isThere]);
+  // Asked anew once the station or the simulator is back.
+  useEffect(() => void (isThere && api.faults(printer).then(keep)), [printer, isThere, isCut.value, status]);
   const known = isThere ? faults.value[printer] : null;
   if (known === undefined) return undefined;
   const press = async (name: string, on: boolean) => {

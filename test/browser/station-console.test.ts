@@ -948,6 +948,10 @@ describe.skipIf(!executable)("the console", async () => {
     await page.getByText("What this station can't detect").waitFor();
     const toSimulator = "**/simulator";
     await page.route(toSimulator, (asked) => asked.abort());
+    await page.goto(`${station.url}/#labels`);
+    const isAsked = page.waitForEvent("requestfailed");
+    await page.goto(`${station.url}/#upkeep`);
+    await isAsked;
     await button(page, /^no labels left/).click();
     await page.getByText("The station doesn't answer").waitFor();
     await page.unroute(toSimulator);
