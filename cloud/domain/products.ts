@@ -270,12 +270,16 @@ export async function versions(tx: Tx, caller: Caller, id: string, query: PageQu
   return pageReply(rows, limit, ({ seq }) => String(seq), toVersion);
 }
 
-const toVersion = ({ seq, at, actor, requestId, data, snapshot }: Event): ProductVersion => ({
+/** Why it was, or what it was of where no field of the product's changed: a label's serial, a passport. */
+const BESIDES = ["reason", "serial", "passportVersion"] as const;
+const toVersion = ({ seq, at, actor, requestId, type, data, snapshot }: Event): ProductVersion => ({
   version: seq,
   at: instant(at),
   actor,
   correlationId: requestId,
+  type,
   changed: data["changed"] as string[],
+  ...Object.fromEntries(BESIDES.filter((name) => name in data).map((name) => [name, data[name]])),
   snapshot: snapshot as Product,
 });
 

@@ -88,7 +88,13 @@ export const ProductVersion = closed({
   at: Instant,
   actor: Actor,
   correlationId: Type.String(),
-  changed: Type.Array(Type.String()),
+  type: Type.String({ description: "The event that tells of it" }),
+  changed: Type.Array(Type.String(), {
+    description: "The product's fields that it changed: none where its passport was published, or one of its serials voided",
+  }),
+  reason: Type.Optional(nullable(Type.String())),
+  serial: Type.Optional(Type.String({ description: "The serial that was voided" })),
+  passportVersion: Type.Optional(Type.Integer({ description: "The passport's version that was published" })),
   snapshot: Product,
 });
 export type ProductVersion = Static<typeof ProductVersion>;

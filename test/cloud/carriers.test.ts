@@ -261,6 +261,9 @@ describe("print-status", () => {
     expect((await voided("K17-0001")).body.error.code).toBe("SERIAL_NOT_ALLOCATED");
     const answer = await voided(one);
     expect([answer.status, answer.body.voidedAt, answer.body.version]).toEqual([200, null, version + 1]);
+    const said = (await home.admin.get(`/products/${home.product.id}/versions?limit=4`)).body.data;
+    expect(said[0]).toMatchObject({ type: "product.updated", changed: [], serial: one, reason: "scratched" });
+    expect(said.find(({ type }: { type: string }) => type === "product.published")).toMatchObject({ changed: [], passportVersion: 1 });
     expect((await home.admin.get(`/products/${home.product.id}/events`)).body.data.at(-1)).toMatchObject({
       type: "product.updated",
       data: { serial: one, reason: "scratched", changed: [] },
