@@ -256,7 +256,10 @@ export async function remove(tx: Tx, by: By, id: string, ifMatch?: string): Prom
   if (row.printed) throw new Refusal("PRODUCT_REFERENCED", "its serials have been in the print loop: void the product instead");
   if (row.voidedAt !== null) throw alreadyVoided(row); // its tombstone has to stay
   if (row.passports > 0)
-    throw new Refusal("PRODUCT_REFERENCED", "a passport speaks of this product: delete its draft first, or void the product");
+    throw new Refusal(
+      "PRODUCT_REFERENCED",
+      "a passport speaks of this product: void the product, or delete the passport first if it was never published",
+    );
   const isUnchanged = and(eq(products.tenantId, by.tenantId), eq(products.id, id), eq(products.version, row.version));
   const gone = await tx.db.delete(products).where(isUnchanged).returning({ id: products.id });
   if (gone.length === 0) throw overtaken(`product ${id}`);
