@@ -1,7 +1,7 @@
 // imprimatur restore --from FILE --data DIR: a backup that holds becomes the data folder of a node. --set-back: does for a PostgreSQL database, which its
 // own tools set back to an earlier state, what a restored folder gets besides.
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
-import { runCommand, wordsOf } from "./backup/command.ts";
+import { faultOf, runCommand, wordsOf } from "./backup/command.ts";
 import { restoreBackup, settleDatabase } from "./backup/restore.ts";
 import { loadConfig } from "./config.ts";
 
@@ -39,7 +39,7 @@ await runCommand(async (argv, { log, now }) => {
   if (from === undefined || dataDir === undefined)
     throw new ConfigError(`--${from === undefined ? "from" : "data"} is missing (usage: ${USAGE})`, 2);
   const { manifest, before } = await restoreBackup({ from, dataDir, force, log, now }).catch((cause: Error) => {
-    throw new Error(`${from} wasn't restored into ${dataDir}: ${cause.message}`, { cause });
+    throw new Error(`${from} wasn't restored into ${dataDir}: ${faultOf(cause)}`, { cause });
   });
   const aside = before ? `; what was there lies in ${before}` : "";
   const elsewhere = isElsewhere(file) ? `\n${ELSEWHERE}` : "";

@@ -28,8 +28,10 @@ export async function runCommand(run: (argv: string[], means: Means) => Promise<
   }
 }
 
+const isRefusal = (error: Error): boolean => codeOf(error) === "STORE_UNAVAILABLE";
 /** A store's refusal is worded for callers of the API: who runs a command needs the reason. */
-const whyNot = (error: Error): string => (codeOf(error) === "STORE_UNAVAILABLE" ? `${reasonOf(error)}: ${remedyOf(error)}` : error.message);
+export const faultOf = (error: Error): string => (isRefusal(error) ? reasonOf(error) : error.message);
+const whyNot = (error: Error): string => (isRefusal(error) ? `${faultOf(error)}: ${remedyOf(error)}` : faultOf(error));
 
 export function wordsOf({ takenAt, log, audit, needs, files }: Manifest): string {
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);

@@ -543,6 +543,19 @@ test("nor where the room ends once it is unpacked, beside the database", async (
   ]);
 });
 
+test("a restore whose room ends as it writes in what it unpacked says that the disk is full, and leaves nothing", async (t) => {
+  const disk = diskOf(t, 64);
+  disk.fill();
+  const ballast = join(disk.folder, "ballast");
+  truncateSync(ballast, statSync(ballast).size - Math.ceil(statSync(file).size / 4_096) * 4_096 - 14 * 4_096); // SQLite's own files, and no more
+  const { code, out } = await imprimatur(["restore", "--from", file, "--data", join(disk.folder, "node")]);
+  expect([code, out]).toEqual([
+    1,
+    expect.stringMatching(/^imprimatur: .*node\.backup wasn't restored into .*node: database or disk is full\n$/),
+  ]);
+  expect(readdirSync(disk.folder)).toEqual(["ballast"]);
+});
+
 test("a folder that can't be looked into isn't called empty, and a copy that finds no room is named", async (t) => {
   const circle = join(root, "circle");
   symlinkSync(circle, circle);
