@@ -27,6 +27,7 @@ export const database: Check = async ({ store, config }) => {
   const faults = await durabilityFaultsOf(config.DATABASE_URL);
   if (faults.length > 0) return bad(faults.join("; "), "make it durable: an answered write could be lost");
   const [version, newest] = [await versionOf(store), newestKnown()];
+  if (version === 0) return bad("it has no tables yet: the first start was cut off", "start the cloud: it makes them");
   if (version > newest) return bad(`migration ${version} ran, and this Imprimatur knows ${newest}`, "use the newer Imprimatur");
   const lost = config.DATABASE_URL === undefined ? undefined : await settingsLost(store);
   if (lost !== undefined) return odd(lost, "then start the nodes again");

@@ -415,6 +415,20 @@ test("of a PostgreSQL that no cloud has used yet it says what makes its tables",
   expect(said.lines.filter(({ mark }) => mark === "FAIL")).toEqual([expect.objectContaining({ check: "database", todo })]);
 });
 
+test("a first start that the disk had no room for is told as that, once, and nothing is said of tables that nobody has made", async (t) => {
+  const { folder } = diskOf(t, 1);
+  writeFileSync(join(folder, "ballast"), "x".repeat(800_000));
+  const env = settings(join(folder, "node"));
+  const { status, stderr } = spawnSync(process.execPath, ["cloud/main.ts"], { env: { ...process.env, ...env }, encoding: "utf8" });
+  expect([status, stderr]).toEqual([1, expect.stringContaining("couldn't be brought up to date")]);
+  const said = await doctor(env);
+  const todo = expect.stringContaining("start the cloud");
+  expect(said.lines.filter(({ check, mark }) => mark === "FAIL" && check !== "disk")).toEqual([
+    expect.objectContaining({ check: "database", todo }),
+  ]);
+  expect(said.out).not.toContain("the version before");
+});
+
 test("an option that there isn't is answered with the one that was meant", async () => {
   expect(await doctor({}, ["--jason"])).toMatchObject({
     code: 2,
