@@ -1,14 +1,14 @@
 // Passports: made from a ready product, edited as drafts, published version by version, suspended, archived; the table of commands decides.
-import { and, eq, isNull, sql } from "../store/drizzle.ts";
+import { and, eq, inArray, isNotNull, isNull, sql } from "../store/drizzle.ts";
 import type { Caller } from "./callers.ts";
 import { newId } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import { type PassportCommand, passportCommands } from "#shared/states.ts";
-import type { Passport, PassportQuery, PassportWhole } from "#shared/wire/passports.ts";
+import type { Passport, PassportListed, PassportQuery, PassportWhole } from "#shared/wire/passports.ts";
 import type { Signing } from "../keys.ts";
-import { passports, passportVersions } from "../store/schema.ts";
-import { prepared } from "../store/prepared.ts";
+import { issuedCredentials, passports, passportVersions } from "../store/schema.ts";
+import { even, prepared } from "../store/prepared.ts";
 import { db, overtaken, type Store, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
 import { claim } from "./gtin-claims.ts";
@@ -80,7 +80,29 @@ export async function list(store: Store, { tenantId }: Caller, { status, product
     whole: and(eq(passports.tenantId, tenantId), productId === undefined ? undefined : eq(passports.productId, productId)), // it has one at most
     fits: status === undefined ? undefined : eq(passports.state, status),
   });
-  return pageReply(rows, limit, ({ id }) => id, toWire);
+  const revoked = await store.read("passports", (tx) => revokedOf(tx, tenantId, rows));
+  return pageReply(
+    rows,
+    limit,
+    ({ id }) => id,
+    (row): PassportListed => ({ ...toWire(row), credentialRevokedAt: instant(revoked.get(row.id) ?? null) }),
+  );
+}
+
+/** Of those of which the version that counts was revoked, when that was. */
+async function revokedOf(tx: Tx, tenantId: string, rows: readonly Row[]): Promise<Map<string, number | null>> {
+  const isIts = and(
+    eq(passportVersions.passportId, passports.id),
+    eq(passportVersions.version, sql`COALESCE(${passports.publishedVersion}, ${passports.draftVersion})`),
+  );
+  const these = and(eq(passports.tenantId, tenantId), inArray(passports.id, even(rows.map(({ id }) => id))));
+  const revoked = await tx.db
+    .select({ id: passports.id, at: issuedCredentials.revokedAt })
+    .from(passports)
+    .innerJoin(passportVersions, isIts)
+    .innerJoin(issuedCredentials, eq(issuedCredentials.id, passportVersions.credentialId))
+    .where(and(these, isNotNull(issuedCredentials.revokedAt)));
+  return new Map(revoked.map(({ id, at }) => [id, at]));
 }
 
 /** What there is to do about a passport that is there already. */

@@ -8,6 +8,7 @@ import {
   PassportCreate,
   PassportGenerate,
   PassportPatch,
+  PassportListed,
   PassportQuery,
   PassportRegistered,
   PassportTaken,
@@ -84,7 +85,7 @@ export const passports: Route[] = [
     scope: ["dpp:read"],
     says: "The tenant's passports, newest first",
     query: PassportQuery,
-    replies: { 200: listOf(Passport) },
+    replies: { 200: listOf(PassportListed) },
     run: async ({ caller, query, deps }) => ({ status: 200, body: await domain.list(deps.store, caller, query) }),
   }),
   read({

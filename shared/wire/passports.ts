@@ -36,13 +36,18 @@ export const Passport = closed({
 });
 export type Passport = Static<typeof Passport>;
 
+const CredentialRevokedAt = nullable(
+  Type.String({ ...Instant, description: "When the version's credential was revoked, by itself or with the product" }),
+);
+export const PassportListed = closed({ ...Passport.properties, credentialRevokedAt: CredentialRevokedAt });
+export type PassportListed = Static<typeof PassportListed>;
+
 export const PassportWhole = closed({
-  ...Passport.properties,
+  ...PassportListed.properties,
   content: nullable(Content),
   digest: nullable(Type.String({ description: "SHA-256 of the content by RFC 8785" })),
   credential: nullable(Type.String({ description: "The version as a W3C Verifiable Credential 2.0, application/vc+jwt" })),
   credentialId: nullable(Type.String({ description: "Its id at /credentials/{id}" })),
-  credentialRevokedAt: nullable(Type.String({ ...Instant, description: "When it was revoked, by itself or with the product" })),
   registration: nullable(Registration),
 });
 export type PassportWhole = Static<typeof PassportWhole>;

@@ -885,6 +885,20 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a passport whose published version was revoked isn't shown as good, and is said why it can't be printed", async () => {
+    const { admin, adminKey, product, passportId } = await printShop(w);
+    await signedIn(adminKey, {}, async ({ page }) => {
+      await goTo(page, "/passports");
+      const badge = page.locator("main .badge").first();
+      expect([await badge.innerText(), await badge.getAttribute("class")]).toEqual(["Published", "badge good"]);
+      await admin.post(`/credentials/${passportId}/revoke`);
+      await expect.poll(() => badge.innerText()).toBe("Revoked");
+      await goTo(page, `/products/${product.id}`);
+      await expect.poll(() => page.locator("main .verdict").innerText()).toContain("was revoked, for good");
+      expect(await page.locator("main .card .badge").first().innerText()).toBe("Revoked");
+    });
+  });
+
   test("an import of which more is wrong than is kept says that not all of it is shown", async () => {
     const shop = await printShop(w);
     const body = `name,description,gtin,serialNumber\n${"Pot,short,1,1\n".repeat(600)}`; // two faults a row

@@ -240,6 +240,8 @@ test("revoking sets one version's bit for good: not ready to print, twice is ALR
     false,
   ]);
   expect(await passportOf(id)).toMatchObject({ credentialId: first.credentialId, credentialRevokedAt: revoked.body.revokedAt });
+  const listed = async () => (await w.admin.get(`/passports?productId=${productId}&status=published`)).body.data;
+  expect(await listed()).toMatchObject([{ id, status: "published", revokedAt: null, credentialRevokedAt: revoked.body.revokedAt }]);
   expect(refusal(await w.admin.post(`/credentials/${first.credentialId}/revoke`))).toEqual([409, "ALREADY_REVOKED"]);
   expect(await outcomesOf(first.credential)).toEqual({ verdict: "invalid", ...GOOD, status: "failed" });
   expect((await w.nobody.get(`//p/${productId}`)).text).toContain("The signature of this passport was withdrawn");
@@ -255,6 +257,7 @@ test("revoking sets one version's bit for good: not ready to print, twice is ALR
     revoked.body.revokedAt,
   ]);
   expect([await ready(), await bitOf(first.credential), await bitOf(second.credential)]).toEqual([true, 1, 0]);
+  expect(await listed()).toMatchObject([{ id, credentialRevokedAt: null }]);
   expect(await outcomesOf(second.credential)).toMatchObject({ verdict: "valid" });
   expect((await w.admin.get("/audit-logs?action=passport.credential_revoked&limit=1")).body.data[0]).toMatchObject({
     subject: id,

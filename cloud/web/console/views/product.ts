@@ -1,6 +1,6 @@
 // One product: its stage, its passport and whether labels of it may be printed, its carriers as files, and all that happened to it.
 import { h } from "#shared/web/dom.ts";
-import type { Passport, Validations } from "#shared/wire/passports.ts";
+import type { PassportListed, Validations } from "#shared/wire/passports.ts";
 import type { DomainEvent, Product } from "#shared/wire/products.ts";
 import { addressOf } from "../api.ts";
 import { count, words } from "../language.ts";
@@ -10,7 +10,7 @@ import { exportOf, mayExport } from "./dead-letters.ts";
 import { PassportState } from "./passports.ts";
 import { Stage } from "./products.ts";
 
-function Anchors({ passport }: { passport: Passport }) {
+function Anchors({ passport }: { passport: PassportListed }) {
   const chain = useLoaded<Validations>(`/passports/${passport.id}/validations`, ["passport"]);
   const { products } = words();
   return h(Shown<Validations>, {
@@ -20,7 +20,7 @@ function Anchors({ passport }: { passport: Passport }) {
         "p",
         { class: `verdict ${readyToPrint ? "good" : "warn"}` },
         toneIcon(readyToPrint ? "good" : "warn"),
-        readyToPrint ? products.ready : products.notReady,
+        readyToPrint ? products.ready : passport.credentialRevokedAt === null ? products.notReady : products.revoked,
       ),
       validations.length === 0
         ? h(Empty, { text: products.notAnchored })
@@ -34,12 +34,12 @@ function Anchors({ passport }: { passport: Passport }) {
 }
 
 function ItsPassport({ product }: { product: Product }) {
-  const list = useList<Passport>(`/passports?productId=${product.id}`, ["passport", "product"]);
+  const list = useList<PassportListed>(`/passports?productId=${product.id}`, ["passport", "product"]);
   const { products, passports } = words();
   return h(
     Card,
     { title: products.passport },
-    h(Shown<Page<Passport>>, {
+    h(Shown<Page<PassportListed>>, {
       loaded: list,
       children: ({ data: [passport] }) =>
         passport === undefined

@@ -252,6 +252,7 @@ export const de: Words = {
     noPassport: "Dieses Produkt hat noch keinen Pass.",
     ready: "Druckbereit: veröffentlicht, und eine verankerte Prüfung gilt der veröffentlichten Fassung.",
     notReady: "Nicht druckbereit: erst veröffentlichen, dann diese Fassung verankern.",
+    revoked: "Nicht druckbereit: Die Signatur dieser Fassung wurde endgültig widerrufen.",
     notAnchored: "Noch nicht verankert.",
     publicPage: "Öffentliche Seite",
     carriers: "Etikettendaten",

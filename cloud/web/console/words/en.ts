@@ -252,6 +252,7 @@ export const en = {
     noPassport: "This product has no passport yet.",
     ready: "Ready to print: published, and an anchored validation covers the published version.",
     notReady: "Not ready to print: it has to be published, and that version anchored.",
+    revoked: "Not ready to print: what was signed for this version was revoked, for good.",
     notAnchored: "Not anchored yet.",
     publicPage: "Public page",
     carriers: "Carriers",

@@ -252,6 +252,7 @@ export const es: Words = {
     noPassport: "Este producto aún no tiene pasaporte.",
     ready: "Listo para imprimir: publicado, y una validación anclada cubre la versión publicada.",
     notReady: "No está listo para imprimir: hay que publicarlo y anclar esa versión.",
+    revoked: "No está listo para imprimir: la firma de esta versión se revocó definitivamente.",
     notAnchored: "Aún sin anclar.",
     publicPage: "Página pública",
     carriers: "Datos de etiquetas",

@@ -230,6 +230,7 @@ export const zh: Words = {
     noPassport: "此产品还没有护照。",
     ready: "可以打印：已发布，且有已锚定的验证覆盖发布的版本。",
     notReady: "不可打印：须先发布，并锚定该版本。",
+    revoked: "不可打印：该版本的签名已被永久吊销。",
     notAnchored: "尚未锚定。",
     publicPage: "公开页面",
     carriers: "标签数据",
