@@ -99,8 +99,12 @@ export async function* rowsOf(bytes: AsyncIterable<Buffer>, schema: CategoryVers
 
 const SHOWN = 10; // faults of a header: who has more has sent another file
 
+/** Where there once was more, a spreadsheet goes on with empty cells. */
+const withoutTail = (cells: string[], least = 0): string[] =>
+  cells.slice(0, Math.max(least, 1 + cells.findLastIndex((cell) => cell.trim() !== "")));
+
 function headerOf(cells: string[], schema: CategoryVersion): string[] {
-  const columns = cells.map((cell) => cell.trim());
+  const columns = withoutTail(cells).map((cell) => cell.trim());
   const known = new Set(columnsOf(schema));
   const seen = new Set<string>();
   const faults: string[] = [];
@@ -117,7 +121,8 @@ function headerOf(cells: string[], schema: CategoryVersion): string[] {
 }
 
 /** A row as POST /products would be sent it. An empty cell is an absent field, and so is one of blanks. */
-export function productOf({ cells, columns }: CsvRow, { category, fieldSchema }: CategoryVersion): Record<string, unknown> {
+export function productOf({ cells: all, columns }: CsvRow, { category, fieldSchema }: CategoryVersion): Record<string, unknown> {
+  const cells = all.length > columns.length ? withoutTail(all, columns.length) : all;
   const counts = { cells: cells.length, columns: columns.length };
   if (cells.length > columns.length) throw new Refusal("VALIDATION_ERROR", saying("row_cells_more", counts));
   if (cells.length < columns.length) throw new Refusal("VALIDATION_ERROR", saying("row_cells", counts));

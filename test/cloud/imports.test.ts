@@ -127,6 +127,7 @@ test.each([
     "a first line of blanks above semicolons",
     () => ` \t\r\n${HEADER.replaceAll(",", ";")}\r\nKettle;A kettle of 1.7 litres;${gtin()};SN-1;A;"lead;mercury"\r\n`,
   ],
+  ["empty cells behind its columns, as spreadsheets leave them", () => `${HEADER},,\n${row()},,\n${row()}\n${row()}, ,,,\n`],
   ["any script", () => `${HEADER}\n电热水壶 ☕,غلاية كهربائية سعة لترين,${gtin()},S/N?=&%,A,свинец;鉛\n`],
 ])("a file with %s is read", async (_what, csv) => {
   const done = await imported(csv());
