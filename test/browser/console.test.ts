@@ -899,6 +899,25 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("a node of the version before, which doesn't say what was revoked, makes no passport look revoked", async () => {
+    const { adminKey, product } = await printShop(w);
+    await signedIn(adminKey, {}, async ({ page }) => {
+      await page.route("**/passports?*", async (route) => {
+        const response = await route.fetch();
+        const { data, ...rest } = (await response.json()) as { data: { credentialRevokedAt?: string }[] };
+        await route.fulfill({ response, json: { ...rest, data: data.map(({ credentialRevokedAt: _, ...passport }) => passport) } });
+      });
+      await page.route("**/validations*", async (route) => {
+        const response = await route.fetch();
+        await route.fulfill({ response, json: { ...((await response.json()) as object), readyToPrint: false } });
+      });
+      await goTo(page, "/passports?status=published");
+      expect(await page.locator("main .badge").first().innerText()).toBe("Published");
+      await goTo(page, `/products/${product.id}`);
+      expect(await page.locator("main .verdict").innerText()).toContain("it has to be published, and that version anchored");
+    });
+  });
+
   test("an import of which more is wrong than is kept says that not all of it is shown", async () => {
     const shop = await printShop(w);
     const body = `name,description,gtin,serialNumber\n${"Pot,short,1,1\n".repeat(600)}`; // two faults a row

@@ -10,10 +10,14 @@ import { place } from "../state.ts";
 const TONES: Record<State, Tone> = { generating: "work", draft: "calm", published: "good", suspended: "warn", archived: "calm" };
 const states = Object.keys(TONES) as State[];
 
-export const PassportState = ({ of: { status, revokedAt, credentialRevokedAt } }: { of: PassportListed }) =>
-  (revokedAt ?? credentialRevokedAt) === null
-    ? h(Badge, { tone: TONES[status], text: words().passports.status[status] })
-    : h(Badge, { tone: "bad", text: words().passports.revoked });
+/** With its product, or its version alone: of that a node of the version before says nothing. */
+export const isRevoked = ({ revokedAt, credentialRevokedAt }: PassportListed): boolean =>
+  (revokedAt ?? credentialRevokedAt ?? null) !== null;
+
+export const PassportState = ({ of: passport }: { of: PassportListed }) =>
+  isRevoked(passport)
+    ? h(Badge, { tone: "bad", text: words().passports.revoked })
+    : h(Badge, { tone: TONES[passport.status], text: words().passports.status[passport.status] });
 
 export function Passports() {
   const status = states.find((name) => name === place.value.query.get("status"));

@@ -7,7 +7,7 @@ import { count, words } from "../language.ts";
 import { type Page, useList, useLoaded } from "../loading.ts";
 import { Card, code, Empty, Facts, Moment, More, Shown, theirs, Title, toneIcon } from "../parts.ts";
 import { exportOf, mayExport } from "./dead-letters.ts";
-import { PassportState } from "./passports.ts";
+import { isRevoked, PassportState } from "./passports.ts";
 import { Stage } from "./products.ts";
 
 function Anchors({ passport }: { passport: PassportListed }) {
@@ -20,7 +20,7 @@ function Anchors({ passport }: { passport: PassportListed }) {
         "p",
         { class: `verdict ${readyToPrint ? "good" : "warn"}` },
         toneIcon(readyToPrint ? "good" : "warn"),
-        readyToPrint ? products.ready : passport.credentialRevokedAt === null ? products.notReady : products.revoked,
+        readyToPrint ? products.ready : isRevoked(passport) ? products.revoked : products.notReady,
       ),
       validations.length === 0
         ? h(Empty, { text: products.notAnchored })
