@@ -111,9 +111,13 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
 }
 
 const LOOP_SAMPLE_MS = 1_000;
-/** Not a page's files: they cost next to nothing, and a page that lacks one of them stays blank. */
-const shed = ({ routeOptions: { config } }: FastifyRequest): Refusal | undefined =>
-  config.route === undefined || config.route.always ? undefined : new Refusal("OVERLOADED", undefined, undefined, { "retry-after": "1" });
+/** A megabyte of text, made anew for each who asks: nobody else is answered meanwhile. */
+const DOCUMENTS = new Set<string | undefined>(["/docs/json", "/docs/yaml"]);
+/** Not a page's files, nor what there is no route for: they cost next to nothing, and a page that lacks a file stays blank. */
+function shed({ routeOptions: { config, url } }: FastifyRequest): Refusal | undefined {
+  const isCheap = config.route === undefined ? !DOCUMENTS.has(url) : config.route.always;
+  return isCheap ? undefined : new Refusal("OVERLOADED", undefined, undefined, { "retry-after": "1" });
+}
 
 /** One line and one figure for every answer; the template of the address, never the address. Probes that find all well are told at `debug`. */
 function tell(request: FastifyRequest, reply: FastifyReply, { log, metrics }: Pick<Deps, "log" | "metrics">): void {

@@ -131,8 +131,7 @@ test("a cloud that stood still while it started sheds nobody for that; one that 
   expect(await ask()).toBe(200);
   await sleep(2_500);
   await standStill();
-  const files = ["/console", "/console/app.js", "/docs/static/swagger-ui-bundle.js"].map(
-    async (path) => (await fetch(`${w.url}${path}`)).status,
-  );
-  expect([await ask(), ...(await Promise.all(files))]).toEqual([503, 200, 200, 200]);
+  const [file, document] = ["/docs/static/swagger-ui-bundle.js", "/docs/json"];
+  const answers = ["/console", "/console/app.js", file, document].map(async (path) => (await fetch(`${w.url}${path}`)).status);
+  expect([await ask(), ...(await Promise.all(answers))]).toEqual([503, 200, 200, 200, 503]);
 });
