@@ -44,6 +44,14 @@ function shut(file: string, cause: Error): Error {
 const tablesOf = (database: Database.Database) =>
   database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'").pluck().all() as string[];
 
+/** As a first start leaves it that was cut off before its first table. */
+export const isBlank = (file: string): boolean =>
+  lookInto(
+    file,
+    (database) => tablesOf(database).length === 0,
+    () => false,
+  );
+
 function isOurs(database: Database.Database): boolean {
   const tables = tablesOf(database);
   if (tables.every((name) => name === "migrations")) return true; // a first start that was cut off leaves no more

@@ -8,7 +8,7 @@ import { ConfigError } from "#shared/arguments.ts";
 import { codeOf } from "#shared/fault.ts";
 import { sql } from "./drizzle.ts";
 import { openToRead } from "./copy.ts";
-import { fileFault } from "./file-fault.ts";
+import { fileFault, isBlank } from "./file-fault.ts";
 import { migrate, migrationsIn } from "./migrate.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
@@ -85,7 +85,7 @@ export async function openToLook({ dataDir, databaseUrl, log }: Look): Promise<S
   accessSync(file, constants.R_OK); // SQLite's own words would name neither the file nor the reason
   const fault = fileFault(file);
   if (fault) throw Object.assign(new Error(fault.says), fault);
-  return openToRead(file, log);
+  return isBlank(file) ? undefined : openToRead(file, log);
 }
 
 /** What durability rests on and a PostgreSQL server doesn't do; a SQLite file has it from whoever writes to it. */

@@ -264,6 +264,19 @@ test.each<[string, (folder: string) => unknown, string, string, string]>([
     "bootstrap key",
     "opens nothing",
   ],
+  [
+    "a database file of a first start that was cut off before its first table",
+    (folder) => {
+      const file = join(folder, "imprimatur.db");
+      rmSync(file);
+      const begun = new DatabaseSync(file);
+      begun.exec("PRAGMA journal_mode = WAL");
+      begun.close();
+    },
+    "FAIL",
+    "database",
+    "doesn't exist, or is empty",
+  ],
   ["an empty database file", (folder) => truncateSync(join(folder, "imprimatur.db")), "FAIL", "database", "doesn't exist, or is empty"],
   [
     "a restore that was killed before it touched what was there",
