@@ -966,6 +966,9 @@ describe.skipIf(!executable)("the console", async () => {
     await until(() => station.state().printers[0]?.status === "ready");
     await page.evaluate("scrollTo(0, 0)");
     await shot(page, "maintenance");
+    expect(await page.locator(".fault[aria-pressed=true]").count()).toBe(0);
+    station.floor.machine?.fault("head-open"); // by another page, or at its control port
+    await page.locator(".fault[aria-pressed=true]", { hasText: "head-open" }).waitFor();
   });
 
   test("what is broken, refused, lost and looked for is said in the operator's language, and what isn't ours is quoted", async (t) => {
