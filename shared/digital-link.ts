@@ -2,17 +2,20 @@
 import { invalid, Refusal } from "./errors.ts";
 import { decodeSgtin96, gtinFault, qualifierFault, serialFault } from "./gs1.ts";
 
-export type LinkKey = { gtin: string; cpv?: string; lot?: string; serial?: string };
+export type LinkKey = { gtin: string; cpv?: string; lot?: string; serial?: string; tpx?: string };
 
-/** The qualifiers of a GTIN, in the one order that they may stand in. */
+/** The qualifiers of a GTIN, in the one order that they may stand in; a third party's extension stands alone. */
 const QUALIFIERS = [
   { ai: "22", name: "cpv" },
   { ai: "10", name: "lot" },
   { ai: "21", name: "serial" },
+  { ai: "235", name: "tpx" },
 ] as const;
-/** Application identifiers that may be data attributes: those that are neither a key nor a qualifier of a GTIN (GS1 General Specifications). */
+const ALONE = QUALIFIERS.length - 1;
+const TPX_MAX_LENGTH = 28;
+/** Application identifiers that may be data attributes beside a GTIN: other things' keys, too, but for those that GS1 says exclude it (Barcode Syntax Dictionary). */
 const ATTRIBUTE =
-  /^(?:02|1[1-3]|1[5-7]|20|24[0-3]|25[014]|30|3[1-6]\d[0-5]|37|39[0-3]\d|394[0-3]|395[0-5]|40[03]|41[0-36]|42[0-7]|43[01]\d|432[0-6]|433[0-3]|700[1-9]|701[01]|702[0-3]|703\d|7040|71[0-7]|723\d|724[0-2]|725\d|800[125789]|801[129]|802[06]|8030|811[0-2]|8200|9\d)$/;
+  /^(?:0[02]|1[1-3]|1[5-7]|20|24[0-3]|25[013]|30|31[0-6][0-5]|3[246]\d[0-5]|3[35][0-7][0-5]|37|39[0-3]\d|394[0-3]|395[0-5]|40[0-3]|41[0-467]|42[0-7]|43[01]\d|432[0-6]|433[0-3]|700[1-9]|701[01]|702[0-3]|703\d|71[0-7]|723\d|724[0-2]|725\d|800[1-57-9]|801[02378]|8026|8030|811[0-2]|9\d)$/;
 
 const badGtin = (message: string) => new Refusal("INVALID_GTIN", message);
 const badSerial = (message: string) => new Refusal("INVALID_SERIAL", message);
@@ -38,11 +41,13 @@ export function keyOf(path: string): LinkKey {
     const [ai, encoded] = [decoded(rest[i] ?? "", badSerial), rest[i + 1]];
     const place = QUALIFIERS.findIndex((one) => one.ai === ai);
     const qualifier = QUALIFIERS[place];
-    if (!qualifier) throw badSerial(`behind a GTIN come 22, 10 and 21, not ${ai.slice(0, 60)}; a slash inside of a value is written %2F`);
-    if (place <= last) throw badSerial(`${ai} stands there twice or in the wrong place: the order is 22, 10, 21`);
+    if (!qualifier)
+      throw badSerial(`behind a GTIN come 22, 10 and 21, or 235, not ${ai.slice(0, 60)}; a slash inside of a value is written %2F`);
+    if (place <= last || (place === ALONE && last >= 0))
+      throw badSerial(`${ai} stands there twice or in the wrong place: the order is 22, 10, 21; 235 stands alone`);
     if (encoded === undefined) throw badSerial(`${ai} has no value`);
     const value = decoded(encoded, badSerial);
-    const unfit = qualifier.name === "serial" ? serialFault(value) : qualifierFault(value);
+    const unfit = qualifier.name === "serial" ? serialFault(value) : qualifierFault(value, place === ALONE ? TPX_MAX_LENGTH : undefined);
     if (unfit) throw badSerial(`the ${qualifier.name} ${value.slice(0, 60)} ${unfit}`);
     key[qualifier.name] = value;
     last = place;
@@ -82,7 +87,7 @@ function queryFault(key: string, seen: ReadonlyMap<string, string>): string | un
   const once = key === "linkType" || /^\d+$/.test(key);
   if (once && seen.has(key)) return "stands there twice";
   if (!/^\d+$/.test(key) || ATTRIBUTE.test(key)) return undefined;
-  return ["01", "235", ...QUALIFIERS.map(({ ai }) => ai)].includes(key)
+  return ["01", ...QUALIFIERS.map(({ ai }) => ai)].includes(key)
     ? "belongs into the path: a query holds data attributes only"
     : "isn't an application identifier that a query may hold, and no other name may be all digits";
 }

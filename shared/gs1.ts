@@ -26,8 +26,8 @@ const SERIAL_MAX_LENGTH = 20; // application identifier 21, and the bound of SGT
 const SERIAL_CHARACTERS = /^[!"%&'()*+,\-./0-9:;<=>?A-Z_a-z]+$/; // GS1's character set 82
 
 /** Of a lot and a variant as well; why an EPC asks for as much concerns a serial alone. */
-export function qualifierFault(value: string): string | undefined {
-  if (value.length > SERIAL_MAX_LENGTH) return saying("at_most_characters", { most: SERIAL_MAX_LENGTH });
+export function qualifierFault(value: string, most = SERIAL_MAX_LENGTH): string | undefined {
+  if (value.length > most) return saying("at_most_characters", { most });
   if (!SERIAL_CHARACTERS.test(value)) return saying("gs1_characters");
   // As a path segment it would mean "here" or "one up", and no link to it could ever resolve.
   return value === "." || value === ".." ? saying("no_dots") : undefined;
@@ -97,9 +97,9 @@ export function decodeSgtin96(hex: string): Sgtin {
 const inLink = (value: string): string =>
   encodeURIComponent(value).replaceAll(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
 
-type Qualifiers = { cpv?: string | undefined; lot?: string | undefined; serial?: string | undefined };
+type Qualifiers = { cpv?: string | undefined; lot?: string | undefined; serial?: string | undefined; tpx?: string | undefined };
 /** The link that a label's symbol holds; the qualifiers, in their order, say what of the GTIN it names. */
-export const digitalLink = (origin: string, gtin: string, { cpv, lot, serial }: Qualifiers = {}): string => {
+export const digitalLink = (origin: string, gtin: string, { cpv, lot, serial, tpx }: Qualifiers = {}): string => {
   const part = (ai: string, value: string | undefined) => (value === undefined ? "" : `/${ai}/${inLink(value)}`);
-  return `${origin}/01/${gtin}${part("22", cpv)}${part("10", lot)}${part("21", serial)}`;
+  return `${origin}/01/${gtin}${part("22", cpv)}${part("10", lot)}${part("21", serial)}${part("235", tpx)}`;
 };

@@ -138,8 +138,9 @@ const link = (path: string, says: string, params: Parameters<typeof closed>[0], 
   });
 
 const gtin = Type.String({ pattern: "^[0-9]{14}$", description: "GTIN, 14 digits" });
-const value = (description: string) => Type.String({ minLength: 1, maxLength: 20, description });
+const value = (description: string, maxLength = 20) => Type.String({ minLength: 1, maxLength, description });
 const [serial, lot, cpv] = [value("Serial number (AI 21)"), value("Lot (AI 10)"), value("Consumer product variant (AI 22)")];
+const tpx = value("Third party controlled, serialised extension (AI 235)", 28);
 
 const Described = Type.Object({ resolverRoot: Type.String(), supportedPrimaryKeys: Type.Array(Type.String()) });
 
@@ -151,6 +152,12 @@ export const resolver: Route[] = [
     "/01/{gtin}/22/{cpv}/10/{lot}/21/{serial}",
     "Resolve a GTIN with any of its qualifiers, in this order",
     { gtin, cpv, lot, serial },
+    fromLink,
+  ),
+  link(
+    "/01/{gtin}/235/{tpx}",
+    "Resolve a GTIN with a third party's extension, of which nothing is known here: answered for by the GTIN",
+    { gtin, tpx },
     fromLink,
   ),
   link(

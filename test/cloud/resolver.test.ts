@@ -28,7 +28,7 @@ const page = `${w.url}/p/${kettle.id}`;
 await allocate(w, kettle, ["1001", "1002", "A/B", "%2F", "SPAM"]);
 
 test("a GTIN, a lot and any variant of it redirect to the passport's absolute address, at 302 and not to be stored", async () => {
-  for (const path of [model, `${model}/10/LOT-1`, `${model}/22/V1`, `${model}/22/V1/10/L`]) {
+  for (const path of [model, `${model}/10/LOT-1`, `${model}/22/V1`, `${model}/22/V1/10/L`, `${model}/235/${"T".repeat(28)}`]) {
     const answer = await at(path);
     expect([answer.status, answer.headers.get("location"), answer.text]).toEqual([302, page, ""]);
     expect(answer.headers.get("cache-control")).toBe("no-store");
@@ -109,11 +109,17 @@ test.each([
   ["a NUL", `${model}/21/a%00`, "INVALID_SERIAL"],
   ["a line end", `${model}/21/a%0d%0aSet-Cookie:x`, "INVALID_SERIAL"],
   ["something behind the serial", `${model}/21/1001/x`, "INVALID_SERIAL"],
+  ["an extension behind a lot", `${model}/10/L/235/T`, "INVALID_SERIAL"],
+  ["a serial behind an extension", `${model}/235/T/21/1001`, "INVALID_SERIAL"],
+  ["an extension of 29", `${model}/235/${"T".repeat(29)}`, "INVALID_SERIAL"],
   ["an EPC that is none", "/eh00", "INVALID_GTIN"],
   ["an EPC of another kind", `/eh${"3".repeat(24)}`, "INVALID_GTIN"],
   ["base64url of another length", "/exAAAA", "INVALID_GTIN"],
   ["a qualifier in the query", `${model}?21=1001`, "VALIDATION_ERROR"],
   ["a key in the query", `${model}?01=${kettle.gtin}`, "VALIDATION_ERROR"],
+  ["a key that a GTIN excludes in the query", `${model}?255=9506000134352`, "VALIDATION_ERROR"],
+  ["another key's qualifier in the query", `${model}?254=32`, "VALIDATION_ERROR"],
+  ["an extension in the query", `${model}?235=T`, "VALIDATION_ERROR"],
   ["a data attribute twice", `${model}?17=271231&17=281231`, "VALIDATION_ERROR"],
   ["a number that is no application identifier", `${model}?999999=1`, "VALIDATION_ERROR"],
   ["two link types", `${model}?linkType=gs1:dpp&linkType=linkset`, "VALIDATION_ERROR"],
@@ -172,6 +178,8 @@ test("a draft doesn't resolve; suspended and archived passports redirect to the 
 });
 
 test("the whole query goes along as it was sent, behind the serial where there is one", async () => {
+  const place = "414=9506000134352&8004=9506000A7"; // other things' keys may stand beside a GTIN
+  expect((await at(`${model}?${place}`)).headers.get("location")).toBe(`${page}?${place}`);
   expect((await at(`${model}?17=271231&utm=a%20b&x=%3Cy%3E`)).headers.get("location")).toBe(`${page}?17=271231&utm=a%20b&x=%3Cy%3E`);
   expect((await at(`${model}/21/1001?a=1&serial=1002`)).headers.get("location")).toBe(`${page}?serial=1001&a=1&serial=1002`);
 });
