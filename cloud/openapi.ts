@@ -186,11 +186,13 @@ const TAGS = {
   epcis: "What happened to things, in EPCIS 2.0: captured once, found by what they name",
   compliance: "Law as data, judged fail-closed; no legal advice",
   console: "The floor console at /console: its session and its stream",
+  "signing keys": "What this cloud signs with, for those who run it",
   log: "The transparency log: what was signed for, provable to anybody",
   webhooks: "Who is told what, by signed messages that arrive at least once",
   audit: "Who did what, in a chain that anybody can recompute",
   operations: "Health, figures, discovery",
 };
+export type Tag = keyof typeof TAGS;
 
 export async function describe(app: FastifyInstance, routes: readonly Route[], limit: Limit): Promise<void> {
   app.addSchema({ ...ErrorReply, $id: "Error" });

@@ -10,6 +10,7 @@ import type { Deps } from "./deps.ts";
 import type { Caller } from "./domain/callers.ts";
 import type { By } from "./domain/events.ts";
 import type { Upload } from "./domain/uploads.ts";
+import type { Tag } from "./openapi.ts";
 import type { Tx } from "./store/store.ts";
 
 /** What a route answers; `about` is what its audit row says: whom it concerns and what a reader should know. */
@@ -135,7 +136,7 @@ type Serve<P, Q, B> = Face<P, Q, B> & { method?: Method; run(input: Input<P, Q, 
 // The schemas of one route are another's, so a list of routes can only say "some schema".
 // oxlint-disable-next-line typescript/no-explicit-any
 type Any = any;
-type Named = { method: Method; tag: string };
+type Named = { method: Method; tag: Tag };
 export type Route =
   | ({ kind: "read" } & Named & Read<Any, Any, Any>)
   | ({ kind: "write" } & Named & Write<Any, Any, Any, Any>)
@@ -144,7 +145,7 @@ export type Route =
 type S = TSchema | undefined;
 
 /** What makes the routes that the OpenAPI document shows under one tag. */
-export const routesUnder = (tag: string) => ({
+export const routesUnder = (tag: Tag) => ({
   /** Runs in one read unit: one snapshot, no effect. */
   read: <P extends S = undefined, Q extends S = undefined, B extends S = undefined>(spec: Read<P, Q, B>): Route => ({
     kind: "read",
