@@ -11,6 +11,7 @@ const OPTIONS = { to: { type: "string" }, verify: { type: "string" }, config: { 
 
 await runCommand(async (argv, { log, now }) => {
   const { to, verify, config: file } = argumentsOf(USAGE, OPTIONS, argv);
+  if (to === "-") throw new ConfigError("--to names a file: it is checked before it is called a backup, and stdout can't be", 2);
   if (to !== undefined && verify === undefined)
     return `${to}: taken and checked; ${wordsOf(await takeBackup(loadConfig(file), to, log, now))}`;
   if (verify === undefined || to !== undefined) throw new ConfigError(`one of --to and --verify is needed (usage: ${USAGE})`, 2);

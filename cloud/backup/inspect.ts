@@ -6,7 +6,7 @@ import { faultIn, judgeChain } from "../domain/audit-check.ts";
 import { judgeBundles, lostBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
 import { judgePassports, keysIn } from "../domain/passport-check.ts";
-import { integrityFault, openToRead } from "../store/copy.ts";
+import { integrityFault, openToRead, TABLELESS } from "../store/copy.ts";
 import { newestKnown, versionOf } from "../store/migrate.ts";
 import type { Store } from "../store/store.ts";
 import type { Ring } from "../verify/keys.ts";
@@ -31,6 +31,7 @@ export async function inspect(file: string, log: Logger): Promise<Inspected> {
   try {
     const [migration, newest] = [await versionOf(store), newestKnown()];
     if (migration > newest) throw new Error(`a newer Imprimatur made it (migration ${migration}, this one knows ${newest}): use that one`);
+    if (migration === 0) throw new Error(`the database ${TABLELESS}`);
     const { size, root, fault } = await recompute(store);
     if (fault) throw new Error(`the transparency log doesn't hold: ${fault}`);
     const keys = await keysIn(store);

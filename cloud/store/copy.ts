@@ -2,11 +2,13 @@
 import { accessSync, constants, statSync } from "node:fs";
 import type Database from "better-sqlite3";
 import type { Logger } from "pino";
-import { fileFault, lookInto } from "./file-fault.ts";
+import { fileFault, isBlank, lookInto } from "./file-fault.ts";
 import { connect, openSqliteToRead } from "./sqlite.ts";
 import { type Store, storeOn } from "./store.ts";
 
 const ALL_PAGES = 0x7fff_ffff;
+/** As a first start leaves it that was cut off. */
+export const TABLELESS = "has no tables yet: start the cloud once, which makes them, and take the backup then";
 
 /** All pages in one step: a copy in several would begin anew at every commit beside it, and never end under load. */
 export async function copyDatabase(from: string, to: string): Promise<void> {
@@ -15,6 +17,7 @@ export async function copyDatabase(from: string, to: string): Promise<void> {
   accessSync(from, constants.R_OK); // SQLite's own words would name neither the file nor the reason
   const fault = fileFault(from);
   if (fault) throw new Error(`${fault.says}: ${fault.todo}`);
+  if (isBlank(from)) throw new Error(`${from} ${TABLELESS}`);
   const source = connect(from, "read");
   try {
     await source.backup(to, { progress: () => ALL_PAGES }).catch((cause: Error) => {

@@ -147,6 +147,27 @@ test("a file that its operator emptied is taken as it is, and the backup can be 
   for (const made of [from, kept]) rmSync(made, { recursive: true });
 });
 
+test.each([
+  ["before its first table", ""],
+  ["before its tables were made", "CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL)"],
+])("of a first start that was cut off %s it says what makes a backup possible", async (_, made) => {
+  const [from, kept] = [mkdtempSync(join(root, "tableless-")), join(root, "tableless.backup")];
+  const begun = new DatabaseSync(join(from, "imprimatur.db"));
+  begun.exec(`PRAGMA journal_mode = WAL; ${made}`);
+  begun.close();
+  const { code, out } = await imprimatur(["backup", "--to", kept], env(from));
+  expect([code, out]).toEqual([
+    1,
+    expect.stringMatching(/ has no tables yet: start the cloud once, which makes them, and take the backup then\n$/),
+  ]);
+  rmSync(from, { recursive: true });
+});
+
+test("a dash isn't the name of a file: stdout takes no backup", async () => {
+  const { code, out } = await imprimatur(["backup", "--to", "-"], env(dataDir));
+  expect([code, out, existsSync("-")]).toEqual([2, expect.stringContaining("--to names a file"), false]);
+});
+
 test("restored, all that was answered before the backup is there, the chains hold, nothing is given out twice, and the node goes on", async () => {
   const folder = join(root, "restored");
   const notYet = { IMPRIMATUR_SEALING_KEY_FILE: join(root, "not here yet") }; // a restore needs no settings
