@@ -1,5 +1,5 @@
 // The settings' file as enrolment writes it: for this user alone, whole or not at all, and never over another without being told.
-import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
 import { codeOf } from "#shared/fault.ts";
@@ -10,15 +10,27 @@ export type Reserved = ReturnType<typeof reserve>;
 const INTERRUPTIONS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const isThere = (file: string) => new ConfigError(`${file} is there already: name another with --config FILE, or replace it with --force`);
 
+/** Those that aren't there, the innermost first. */
+const missing = (folder: string): string[] => (existsSync(folder) ? [] : [folder, ...missing(dirname(folder))]);
+function removeEmpty(folders: string[]): void {
+  try {
+    for (const folder of folders) rmdirSync(folder);
+  } catch {
+    // something is in it, the settings in the end: it stays, and with it those above
+  }
+}
+
 /** That it can be written is known before anything is asked of the cloud, whose key is shown once. */
 export function reserve(file: string, force: boolean) {
   if (!force && existsSync(file)) throw isThere(file);
   const draft = `${file}.${process.pid}.draft`;
+  const made = missing(dirname(file));
   let at: number;
   try {
     makeFolder(dirname(file), 0o700);
     at = openSync(draft, "wx", 0o600);
   } catch (error) {
+    removeEmpty(made);
     throw new ConfigError(`the settings can't be written: ${(error as Error).message}`);
   }
   let isOpen = true;
@@ -30,6 +42,7 @@ export function reserve(file: string, force: boolean) {
     for (const signal of INTERRUPTIONS) process.off(signal, leave);
     closeSync(at);
     rmSync(draft, { force: true });
+    removeEmpty(made);
     if (waiting) process.kill(process.pid, waiting); // what it does where nobody listens
   };
   const leave = (signal: NodeJS.Signals) => {
