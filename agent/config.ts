@@ -9,7 +9,7 @@ import { nameTwice } from "#shared/name-twice.ts";
 import { nearest } from "#shared/nearest.ts";
 import { isObject } from "#shared/object.ts";
 import { isLink } from "#shared/web/scanned.ts";
-import { closed, Word } from "#shared/wire/common.ts";
+import { closed, patternWords, Word } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { can, drivers, whoCan } from "./printers/index.ts";
 import { RFID_TRIES } from "./printers/zpl-format.ts";
@@ -22,6 +22,9 @@ export const BUFFER_FILE = "station.db";
 const PREFIX = "IMPRIMATUR_AGENT_";
 const BYTE_ORDER_MARK = /^\uFEFF/; // Windows' editors put one before what they save
 const Url = Type.String({ minLength: 1, maxLength: 2_048 });
+
+const PIN = "^\\d{4,12}$";
+const wordsOfPatterns: Record<string, string> = { ...patternWords, [PIN]: "must have 4 to 12 digits" };
 
 const said = <S extends TSchema>(schema: S, description: string): S => ({ ...schema, description });
 
@@ -63,7 +66,7 @@ const Operator = closed({
   id: said(Word, "In the evidence"),
   name: said(Word, "On the page"),
   badge: said(Word, "What the badge says when it is scanned: nothing that can be guessed, and no link where there is no PIN"),
-  pin: Type.Optional(Type.String({ pattern: "^\\d{4,12}$", description: "4 to 12 digits, where there is no badge" })),
+  pin: Type.Optional(Type.String({ pattern: PIN, description: "4 to 12 digits, where there is no badge" })),
 });
 const LEVELS = ["trace", "debug", "info", "warn", "error", "silent"];
 const properties = {
@@ -143,6 +146,7 @@ function sentenceOf(error?: ErrorObject): string {
     return `${inside(unknown)} isn't a setting; did you mean ${inside(nearest(unknown, known) ?? "")}?`;
   }
   if (error.keyword === "minItems" || error.keyword === "minLength") return `${where} is empty`;
+  if (error.keyword === "pattern") return `${where} ${wordsOfPatterns[String(error.params["pattern"])] ?? error.message}`;
   const choices = error.params["allowedValues"] as unknown[] | undefined;
   return `${where || "the file"} ${choices ? `must be one of ${choices.join(", ")}` : error.message}`;
 }
@@ -282,6 +286,7 @@ function fromFile(file: string, isNamed: boolean): Values {
     text = readFileSync(file, "utf8").replace(BYTE_ORDER_MARK, "");
   } catch (error) {
     if (!isNamed && codeOf(error) === "ENOENT") return {};
+    if (codeOf(error) === "EISDIR") throw new ConfigError(`--config ${file}: it is a folder: name the file in it`);
     throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
   }
   let parsed: unknown;

@@ -64,6 +64,12 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
     /^printers\.0\.dip isn't a setting; did you mean printers\.0\.dpi\?$/,
   ],
   ["an unknown key of the console", { ...least, console: { prot: 1 } }, /^console\.prot isn't a setting; did you mean console\.port\?$/],
+  ["a station of blanks", { ...least, station: "   " }, /^station must have something to see in it and no control characters$/],
+  [
+    "a PIN of letters",
+    { ...least, operators: [{ id: "o1", name: "n", badge: "b", pin: "mom!" }] },
+    /^operators\.0\.pin must have 4 to 12 digits$/,
+  ],
   ["no key", { printers: [printer] }, /^key is missing$/],
   ["no printer", { key: "k", printers: [] }, /^printers/],
   ["an unknown driver", { ...least, printers: [{ ...printer, driver: "pcl" }] }, /^printers\.0\.driver must be one of zpl, escpos, ipp$/],
@@ -251,6 +257,7 @@ symlinkSync(circle, circle);
 
 test.each([
   [["--config", "/nowhere.json"], 1, /\/nowhere\.json: ENOENT.*/],
+  [["--config", folder], 1, /: it is a folder: name the file in it\n$/],
   [["--config", fileOf("{ no")], 1, /json: .*JSON/],
   [["--config", fileOf("// a\r\n{}")], 1, /json: .*JSON/],
   [["--config", fileOf({ ...least, scaners: 1 })], 1, /scaners isn't a setting/],
