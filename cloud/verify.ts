@@ -20,8 +20,10 @@ const OPTIONS = {
 const OF_A_FILE = ["proof", "status", "consistency"] as const;
 const [HOLDS, FAILS, UNUSABLE] = [0, 1, 2] as const;
 
+const GZIP = Buffer.from([0x1f, 0x8b]);
 function textIn(file: string): string {
   const content = bytesIn(file, limits.VERIFY_FILE_MAX_BYTES);
+  if (content.subarray(0, GZIP.length).equals(GZIP)) throw new Error(`${file} is packed with gzip: unpack it first (gunzip)`);
   if (!isUtf8(content)) throw new Error(`${file} isn't UTF-8 (PowerShell's > writes UTF-16): save it as that`);
   return new TextDecoder().decode(content).trim();
 }

@@ -45,6 +45,9 @@ function schemaLine({ payload }: Opened, check: CredentialCheck): Line {
   return lineOf(isKnown ? { ...check, message: `${check.message}, of ${String(product.id).slice(0, 300)}` } : check);
 }
 
+/** By its own word. */
+export const isStatusList = ({ payload }: Opened): boolean => [payload["type"]].flat().includes("BitstringStatusListCredential");
+
 /** Where it says that its bit stands. */
 const listAt = ({ status }: Opened): string => {
   const list = status?.["statusListCredential"];
@@ -59,10 +62,10 @@ export async function credentialLines(jws: string, given: Given, statusList: str
   const twofold = twofoldIn(jws);
   if (twofold !== undefined) return [fails(`signature: what was signed isn't the same to everybody: ${twofold}`)];
   const signature = await judgeSignature(jws, opened, keys?.find(opened.kid), keyless(opened, keys));
-  const status =
-    statusList === undefined
-      ? noted(`whether it was revoked since only its issuer's status list can tell${listAt(opened)}`)
-      : await statusLine(opened, statusList, given);
+  const unlisted = isStatusList(opened)
+    ? "it is a status list: what it says of a credential is told when that one is verified, with this as its --status"
+    : `whether it was revoked since only its issuer's status list can tell${listAt(opened)}`;
+  const status = statusList === undefined ? noted(unlisted) : await statusLine(opened, statusList, given);
   return [
     lineOf(signature),
     ...(keys ? [issuerLine(opened, keys)] : []),
@@ -85,8 +88,8 @@ const bitsOf = (encoded: string): Buffer | undefined => {
 async function statusLine({ status, issuer }: Opened, jws: string, { now, keys }: Given): Promise<Line> {
   const list = await openCredential(jws).catch(() => undefined); // the next line says that it isn't one
   const { type, statusPurpose, encodedList } = (list?.payload["credentialSubject"] ?? {}) as Record<string, unknown>;
-  const isList = [list?.payload["type"]].flat().includes("BitstringStatusListCredential") && type === "BitstringStatusList";
-  if (!list || !isList || twofoldIn(jws) !== undefined || typeof encodedList !== "string" || !encodedList.startsWith("u"))
+  const isList = list !== undefined && isStatusList(list) && type === "BitstringStatusList";
+  if (!isList || twofoldIn(jws) !== undefined || typeof encodedList !== "string" || !encodedList.startsWith("u"))
     return fails("status: the status list in the file isn't one");
   if (!keys) return unclear("status: whose status list it is can't be told without a key");
   if (list.issuer !== issuer) return fails("status: the status list isn't signed by the credential's issuer");

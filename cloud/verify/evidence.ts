@@ -8,7 +8,7 @@ import { parseNote } from "#shared/note.ts";
 import { ErrorReply } from "#shared/wire/common.ts";
 import { LogConsistency, LogProof } from "#shared/wire/log.ts";
 import { Receipt } from "#shared/wire/trust.ts";
-import { credentialLines } from "./credential.ts";
+import { credentialLines, isStatusList } from "./credential.ts";
 import { readJson } from "./json.ts";
 import { type Ring, ringFrom } from "./keys.ts";
 import { worthLines } from "./worth.ts";
@@ -115,7 +115,8 @@ async function passportLines(file: Type.Static<typeof PassportFile>, given: Give
     lines.push(noted("the didDocument in the file isn't what --keys says: it wasn't looked at, and may say anything"));
   const opened = await openCredential(credential).catch(() => undefined); // where it can't be, a line above says so
   const subject = opened?.payload["credentialSubject"];
-  if (!proof) return [...lines, ...receiptLines(receipt, subject), unprovenLine(given, digestIn(subject))];
+  const isUnlogged = opened !== undefined && isStatusList(opened) && given.checkpoint === undefined; // nobody looks for it there
+  if (!proof) return [...lines, ...receiptLines(receipt, subject), ...(isUnlogged ? [] : [unprovenLine(given, digestIn(subject))])];
   return [...lines, digestLine(subject, proof, "passport"), ...receiptLines(receipt, subject), ...proofLines(proof, given, ring)];
 }
 

@@ -4,6 +4,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { digestOf } from "#shared/canonical.ts";
 import { encodeSgtin96 } from "#shared/gs1.ts";
@@ -313,6 +314,14 @@ test("a status list says something only where it is one, of revocations, and whi
     expect([list, subject, entry, await status(list, subject, entry)]).toEqual([list, subject, entry, "unknown"]);
   for (const statusListIndex of [131_072, 2 ** 31, 2 ** 32, 2 ** 32 + 8].map(String))
     expect([statusListIndex, await status({}, {}, { statusListIndex })]).toEqual([statusListIndex, "fails"]); // a place that the list hasn't
+});
+
+test("a status list by itself is judged, and said to be one: not to be a credential that lacks its list and its proof", async () => {
+  const { code, said } = await verify(bundle.statusList, "--keys", didFile);
+  expect([code, said]).toEqual([0, expect.stringMatching(/^note: it is a status list: .* with this as its --status$/m)]);
+  expect(said).not.toMatch(/whether it (was revoked|stands)/);
+  const asked = await verify(bundle.statusList, "--keys", didFile, "--checkpoint", firstFile);
+  expect([asked.code, asked.said]).toEqual([1, expect.stringMatching(/^unknown: whether it stands in the log/m)]);
 });
 
 test("a list that was signed a moment ago counts where the clock is slow by a minute", async () => {
@@ -698,6 +707,8 @@ test("what can't be used at all ends with 2 and one line that says why", async (
     [[saved(deep)], /nested too deeply/],
     [[saved(" ".repeat(16_777_217))], /more than 16777216 bytes/],
     [[saved(Buffer.from([0xff, 0xfe]).toString("latin1"))], /JSON/],
+    [[saved(gzipSync(text))], /\d+\.json is packed with gzip: unpack it first \(gunzip\)$/],
+    [[saved(bundle), "--keys", saved(gzipSync("{}"))], /is packed with gzip/],
     [[saved(Buffer.from(`\ufeff${text}`, "utf16le"))], /\d+\.json isn't UTF-8/],
     [[saved(bundle), "--keys", saved("{}")], /neither a DID document/],
     [[saved(bundle), "--keys", saved({ kty: "OKP", crv: "X25519", x: "AA" })], /isn't an Ed25519 key/],
