@@ -39,8 +39,9 @@ const REMEDIES: [RegExp, string][] = [
 /** Of the disk or the folder, by the code of the innermost fault. */
 const diskRemedyOf = (error: unknown): string | undefined =>
   error instanceof Error ? (diskRemedyOf(error.cause) ?? REMEDIES.find(([codes]) => codes.test(codeOf(error)))?.[1]) : undefined;
-const faultOf = (error: Error & { todo?: string }): Finding => {
+const faultOf = (error: Error & Partial<Finding>): Finding => {
   const { message, cause, todo } = error;
+  if (error.says !== undefined) return bad(error.says, todo ?? "see what it names");
   const says = cause instanceof Error && !message.includes(wordsOf(cause)) ? `${message}: ${wordsOf(cause)}` : message;
   return bad(
     codeOf(error) === "STORE_UNAVAILABLE" ? reasonOf(error) : says, // a store's refusal is worded for callers of the API

@@ -129,6 +129,8 @@ export const broker: Check = async ({ config: { MQTT_URL, MQTT_PORT } }) => {
   }
 };
 
+const SHOWN_LENGTH = 300;
+const READY = /^\{"status":"ready"/;
 export const running: Check = async ({ config: { DATA_DIR, DATABASE_URL, HOST, PORT } }) => {
   if (DATABASE_URL === undefined && !isClaimed(DATA_DIR)) return odd(`no cloud works in ${DATA_DIR}`, "start it: imprimatur cloud");
   if (PORT === 0 && DATABASE_URL === undefined) return well("a cloud works here, on a port of its own choosing");
@@ -137,7 +139,11 @@ export const running: Check = async ({ config: { DATA_DIR, DATABASE_URL, HOST, P
   const url = `${urlAt(HOST, PORT)}/readyz`;
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(ASK_MS) });
-    return answer.ok ? well(`${url} says ready`) : odd(`${url} answers ${answer.status}: ${await answer.text()}`, "see its log");
+    const text = (await answer.text()).slice(0, SHOWN_LENGTH);
+    if (!answer.ok) return odd(`${url} answers ${answer.status}: ${text}`, "see its log");
+    return READY.test(text)
+      ? well(`${url} says ready`)
+      : odd(`what answers at ${url} is no cloud`, "see IMPRIMATUR_PORT, and who listens there");
   } catch (error) {
     return odd(`${url} doesn't answer: ${reasonOf(error as Error)}`, "start the cloud, or see its log");
   }

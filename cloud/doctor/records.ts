@@ -7,9 +7,9 @@ import { judgeBundles, lostBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
 import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault } from "../store/copy.ts";
-import { newestKnown, versionOf } from "../store/migrate.ts";
+import { migrationsIn, newestKnown, versionOf } from "../store/migrate.ts";
 import { DATABASE, durabilityFaultsOf } from "../store/open.ts";
-import { settingsLost } from "../store/unfit.ts";
+import { refuseUnfit, settingsLost } from "../store/unfit.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
 
 const LEAVES = 4_096;
@@ -26,6 +26,7 @@ export const database: Check = async ({ store, config }) => {
     return bad(`${join(config.DATA_DIR, DATABASE)} doesn't exist, or is empty`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
   const faults = await durabilityFaultsOf(config.DATABASE_URL);
   if (faults.length > 0) return bad(faults.join("; "), "make it durable: an answered write could be lost");
+  if (config.DATABASE_URL !== undefined) await refuseUnfit(store, migrationsIn());
   const [version, newest] = [await versionOf(store), newestKnown()];
   if (version === 0) return bad("it has no tables yet: the first start was cut off", "start the cloud: it makes them");
   if (version > newest) return bad(`migration ${version} ran, and this Imprimatur knows ${newest}`, "use the newer Imprimatur");

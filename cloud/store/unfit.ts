@@ -9,6 +9,9 @@ const TOLD_TABLES = 3;
 export const withTables = (tables: string[]): string =>
   `with the tables ${tables.slice(0, TOLD_TABLES).join(", ")}${tables.length > TOLD_TABLES ? ", …" : ""}`;
 
+/** Starts say it in one line, the doctor in two parts. */
+const unfit = (says: string, todo: string): Error => Object.assign(new Error(`${says}: ${todo}`), { says, todo });
+
 const LOOK = sql`SELECT current_setting('server_encoding'), current_setting('search_path'), current_schema(), current_user,
   has_schema_privilege(current_schema(), 'CREATE'), current_schemas(false)::text[]`;
 type Found = [encoding: string, path: string, schema: string | null, user: string, mayMake: boolean | null, schemas: string[]];
@@ -19,14 +22,15 @@ export async function refuseUnfit(store: Store, ours: Script[]): Promise<void> {
   const [found] = await store.read("database", ({ db }) => db.values<Found>(LOOK));
   const [encoding, path, schema, user, mayMake, schemas] = found as Found;
   if (encoding !== "UTF8")
-    throw new Error(`the database's encoding is ${encoding}, which not all texts have: make one with ENCODING 'UTF8' TEMPLATE template0`);
+    throw unfit(`the database's encoding is ${encoding}, which not all texts have`, "make one with ENCODING 'UTF8' TEMPLATE template0");
   if (schema === null)
-    throw new Error(`no schema of the search path (${path}) is there for ${user}: CREATE SCHEMA, or ALTER ROLE ${user} SET search_path`);
-  if (!mayMake) throw new Error(`${user} may make no tables in the schema ${schema}: GRANT CREATE ON SCHEMA ${schema} TO ${user}`);
+    throw unfit(`no schema of the search path (${path}) is there for ${user}`, `CREATE SCHEMA, or ALTER ROLE ${user} SET search_path`);
+  if (!mayMake) throw unfit(`${user} may make no tables in the schema ${schema}`, `GRANT CREATE ON SCHEMA ${schema} TO ${user}`);
   const behind = await oursIn(store, schemas);
   if (behind !== undefined && behind !== schema)
-    throw new Error(
-      `our tables are in the schema ${behind}, and the search path (${path}) has ${schema} before it: ALTER ROLE ${user} SET search_path = the one that is meant`,
+    throw unfit(
+      `our tables are in the schema ${behind}, and the search path (${path}) has ${schema} before it`,
+      `ALTER ROLE ${user} SET search_path = the one that is meant`,
     );
   await refuseForeignTables(store, ours);
 }
@@ -53,7 +57,7 @@ async function refuseForeignTables(store: Store, ours: Script[]): Promise<void> 
   const columns = rows.filter(([table]) => table === "migrations").map(([, column]) => column);
   const isOurs = isOurList(columns) && (met.length === 1 || (await hasBegun(store)));
   if (met.length > 0 && !isOurs)
-    throw new Error(`the database is another program's, ${withTables(met)}: name one of our own with IMPRIMATUR_DATABASE_URL`);
+    throw unfit(`the database is another program's, ${withTables(met)}`, "name one of our own with IMPRIMATUR_DATABASE_URL");
 }
 
 const hasBegun = (store: Store): Promise<boolean> =>

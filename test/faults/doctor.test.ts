@@ -16,6 +16,7 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -25,6 +26,8 @@ import type { Patient } from "../../cloud/doctor/finding.ts";
 import { sync } from "../../cloud/doctor/machine.ts";
 import { createLog } from "../../cloud/log.ts";
 import { client } from "../../fixtures/client.ts";
+import { listening } from "../../fixtures/listening.ts";
+import { onServer } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { diskOf } from "../../fixtures/tmpfs.ts";
@@ -426,6 +429,31 @@ test("of a PostgreSQL that no cloud has used yet it says what makes its tables",
   const said = await doctor({ ...settings(dataDir), IMPRIMATUR_DATABASE_URL: (await freshDatabase("postgres")) ?? "" });
   const todo = expect.stringContaining("start the cloud once: it makes its tables");
   expect(said.lines.filter(({ mark }) => mark === "FAIL")).toEqual([expect.objectContaining({ check: "database", todo })]);
+});
+
+test("a PostgreSQL of another program's is told as its start would tell it", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  await onServer(url, "CREATE TABLE migrations (id BIGINT, applied_at TEXT)");
+  const said = await doctor({ ...settings(dataDir), IMPRIMATUR_DATABASE_URL: url });
+  expect(said.lines.filter(({ mark }) => mark === "FAIL")).toEqual([
+    {
+      check: "database",
+      mark: "FAIL",
+      says: "the database is another program's, with the tables migrations",
+      todo: "name one of our own with IMPRIMATUR_DATABASE_URL",
+    },
+  ]);
+});
+
+test("what answers at the cloud's port and is none isn't called ready", async (t) => {
+  const page = createServer((_request, response) => response.end("<h1>ready</h1>"));
+  const port = await listening(page);
+  t.onTestFinished(() => void page.close());
+  const env = { ...settings(dataDir), IMPRIMATUR_DATABASE_URL: "postgres://127.0.0.1:1/x", IMPRIMATUR_PORT: String(port) };
+  expect((await doctor(env)).lines.find(({ check }) => check === "cloud")).toMatchObject({
+    mark: "warn",
+    says: expect.stringContaining("is no cloud"),
+  });
 });
 
 test("a first start that the disk had no room for is told as that, once, and nothing is said of tables that nobody has made", async (t) => {
