@@ -2,6 +2,7 @@
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { Refusal } from "#shared/errors.ts";
 import { nearest } from "#shared/nearest.ts";
+import { addressFault } from "./address.ts";
 
 type Command = { says: string; run(argv: string[]): Promise<number> };
 const commands: Record<string, Command> = {
@@ -51,13 +52,11 @@ function commandOf(name: string): Command | undefined {
   return command;
 }
 
-/** What it does with no other address than the console's while it starts. */
-const LISTENING = new Set(["listen", "getaddrinfo"]);
-function whyNot(error: Error & { code?: string; syscall?: string }): string {
-  const { code = "", message, syscall = "" } = error;
+function whyNot(error: Error & { code?: string }): string {
+  const { code = "", message } = error;
   if (error instanceof ConfigError || error instanceof Refusal) return message;
-  if (code === "EADDRINUSE") return `${message}: another agent's console? set console.port`;
-  if (LISTENING.has(syscall)) return `${message}: see console.host and console.port`;
+  const unheard = addressFault(error);
+  if (unheard !== undefined) return unheard;
   if (/^(EACCES|ENOENT|EROFS|ENOTDIR|ENOSPC|ELOOP|ENAMETOOLONG|SQLITE_(CANTOPEN|READONLY|FULL|IOERR).*)$/.test(code))
     return `${message}: see dataDir`;
   return `can't start: ${message}`;

@@ -1,6 +1,4 @@
 // The console's HTTP: what the station is like, and what people say of its labels. For this machine, unless told otherwise, and for no page of another origin.
-import { once } from "node:events";
-import { createServer } from "node:http";
 import { hostname } from "node:os";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { Type } from "typebox";
@@ -47,13 +45,6 @@ const bodies = {
   scan: closed({ text: Text, session: Type.Optional(Text) }),
   explain: closed({ words: Type.String({ minLength: 1, maxLength: 1_000 }), session: Type.Optional(Text) }),
 };
-
-/** Whether it could listen there, known before anything is begun: jobs of a station that then ends would wait for it. */
-export async function tryAddress({ host, port }: { host: string; port: number }): Promise<void> {
-  const server = createServer().listen(port, host);
-  await once(server, "listening");
-  await new Promise((resolve) => server.close(resolve));
-}
 
 export async function openConsole({ host, port }: { host: string; port: number }, deps: Deps): Promise<Console> {
   const { floor } = deps;

@@ -3,7 +3,8 @@ import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { urlAt } from "#shared/url-at.ts";
 import ky from "ky";
 import { resolve } from "node:path";
-import { brokerLine, cloudLines, meetCloud } from "./doctor-cloud.ts";
+import { addressFault, tryAddress } from "./address.ts";
+import { brokerLine, cloudLines, meetCloud, type Meeting } from "./doctor-cloud.ts";
 import { printerLine, scannerLine } from "./doctor-devices.ts";
 import { type Line, linesOf } from "./doctor-line.ts";
 import { bufferLine, configLine, diskLine, eyeLine, isHeld } from "./doctor-local.ts";
@@ -37,7 +38,8 @@ async function examine(file: string | undefined): Promise<Line[]> {
     if (!(error instanceof ConfigError)) throw error;
     return [linesOf("settings").bad(error.message)];
   }
-  const [running, meeting] = await Promise.all([runningAt(config), meetCloud(config)]);
+  const [answering, meeting] = await Promise.all([runningAt(config), meetCloud(config)]);
+  const running = isAnothers(answering, meeting) && !isHeld(config) ? undefined : answering;
   const isElsewhere = running === undefined && isHeld(config); // its console is another one than these settings name
   const devices = isElsewhere
     ? [...config.printers.map(({ name }) => `printer ${name}`), ...config.scanners.map(({ name }) => `scanner ${name}`)].map((check) =>
@@ -49,7 +51,11 @@ async function examine(file: string | undefined): Promise<Line[]> {
       ]);
   return [
     configLine(config, file ?? DEFAULT_FILE),
-    agentLine(config, running, { isService: service !== undefined, isElsewhere }),
+    agentLine(config, running, {
+      isService: service !== undefined,
+      isElsewhere,
+      unheard: running || isElsewhere ? undefined : await unheardAt(config),
+    }),
     diskLine(config),
     bufferLine(config, running, meeting.said.ok ? meeting.said.value.device : null),
     ...(await cloudLines(config, meeting, running !== undefined || isElsewhere)),
@@ -63,8 +69,10 @@ type Where = {
   isService: boolean;
   /** It runs, and its console isn't known. */
   isElsewhere: boolean;
+  /** Why its console couldn't listen. */
+  unheard: string | undefined;
 };
-function agentLine(config: AgentConfig, running: State | undefined, { isService, isElsewhere }: Where): Line {
+function agentLine(config: AgentConfig, running: State | undefined, { isService, isElsewhere, unheard }: Where): Line {
   const { well, odd, bad } = linesOf("agent");
   if (running) {
     const { stopped, buffer, paused } = running;
@@ -74,11 +82,20 @@ function agentLine(config: AgentConfig, running: State | undefined, { isService,
     return well(`${words}; what it holds is told by it`);
   }
   if (isElsewhere) return odd(`runs, and doesn't answer at ${consoleOf(config)}: its devices are left to it`);
+  if (unheard !== undefined) return bad(`doesn't run, and can't be started: ${unheard}`);
   const words = "doesn't run: its devices are looked at from here";
   return isService ? odd(`${words}; it is a service of this machine: systemctl status ${SERVICE} says why`) : well(words);
 }
 
 const consoleOf = ({ console: { host, port } }: AgentConfig): string => urlAt({ "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host, port);
+const unheardAt = ({ console: address }: AgentConfig): Promise<string | undefined> =>
+  tryAddress(address).then(
+    () => undefined,
+    (error: Error) => addressFault(error) ?? error.message,
+  );
+/** A second station of a machine finds the first one's console, until its own has a port: the two are told apart by their devices. */
+const isAnothers = (answering: State | undefined, { said }: Meeting): boolean =>
+  said.ok && typeof answering?.device_id === "string" && answering.device_id !== said.value.device.id;
 /** The agent of these settings, if its console answers. */
 async function runningAt(config: AgentConfig): Promise<State | undefined> {
   try {

@@ -83,6 +83,21 @@ test("a running agent is asked instead of its devices, and works on", async (t) 
   expect(station.state().stopped).toBeNull();
 });
 
+test("another station at the console's address isn't taken for this one: its printers say nothing of ours, and ours couldn't start", async (t) => {
+  const other = await floorOf(t, w.url, shop);
+  const station = await stationOn(t, other);
+  await until(() => station.state().device_id !== null && station.state().printers[0]?.status === "ready");
+  const { floor } = await floorWith(t);
+  floor.machine?.fault("head-open");
+  const console = { host: "127.0.0.1", port: Number(new URL(station.url).port) };
+  const { code, of } = await checked(settingsFile(floor, { key: (await shop.newDevice("line 7")).secret, console }));
+  expect([code, of("agent")]).toEqual([
+    1,
+    expect.stringMatching(/^FAIL: doesn't run, and can't be started: listen EADDRINUSE.*set console\.port$/),
+  ]);
+  expect(of("printer printer")).toMatch(/^FAIL: its head is open/);
+});
+
 test("a simulated device outside of a sandbox, of which nothing can be sealed, is a failure", async (t) => {
   const floor = await floorOf(t, w.url, await printShop(w, { sandbox: false }), { eyes: "hand" });
   const { code, of } = await checked(settingsFile(floor));
