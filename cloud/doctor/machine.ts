@@ -1,6 +1,6 @@
 // What stands under a node: settings, its folder and disk, whether a sync is one, the broker, and whether it runs at all.
 import { accessSync, closeSync, constants, existsSync, fsyncSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { reasonOf } from "#shared/fault.ts";
 import { isLoopback, urlAt } from "#shared/url-at.ts";
 import { brokerAt } from "#shared/mqtt.ts";
@@ -32,7 +32,8 @@ export const settings: Check = ({ config }) => {
 };
 
 export const folder: Check = ({ config: { DATA_DIR: dir } }) => {
-  if (!statSync(dir, { throwIfNoEntry: false })) return bad(`${dir} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
+  if (!statSync(dir, { throwIfNoEntry: false }))
+    return bad(`${resolve(dir)} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
   const there = ["", ...readdirSync(dir).filter((name) => name !== "lost+found")].map((name) => join(dir, name));
   const found = [
     ...shutAmong(there),

@@ -445,6 +445,11 @@ test("a PostgreSQL of another program's is told as its start would tell it", asy
   ]);
 });
 
+test("a folder that isn't there is named whole: it may be meant from another one", async () => {
+  const { lines } = await doctor(settings("no-such-folder"));
+  expect(lines.find(({ check }) => check === "data folder")?.says).toBe(`${process.cwd()}/no-such-folder doesn't exist`);
+});
+
 test("what answers at the cloud's port and is none isn't called ready", async (t) => {
   const page = createServer((_request, response) => response.end("<h1>ready</h1>"));
   const port = await listening(page);
