@@ -45,7 +45,9 @@ async function lookedAt(config: PrinterConfig): Promise<Found> {
       warnings: [
         ...(capabilities.warnings ?? []),
         ...status.warnings,
-        ...(isMute ? ["it says nothing of itself: is it on and of this language, and does no other program hold it?"] : []),
+        ...(isMute
+          ? ["it says nothing of itself: is this its port, is it on and of this language, and does no other program hold it?"]
+          : []),
       ],
       ceiling: capabilities.ceiling,
       identity: capabilities.identity,

@@ -51,12 +51,14 @@ const WORDS: Record<string, string> = {
   EACCES: saying("may_not_open"),
   EPERM: saying("may_not_open"),
   EBUSY: saying("held_by_other"),
+  EISDIR: saying("is_folder"),
 };
 
 /** serialport's native half gives sentences where Node gives codes. */
 const SENTENCES: [RegExp, keyof typeof WORDS][] = [
   [/cannot lock port/i, "EBUSY"],
   [/no such file/i, "ENOENT"],
+  [/is a directory/i, "EISDIR"],
   [/bad file descriptor/i, "EBADF"],
   [/permission denied/i, "EACCES"],
 ];

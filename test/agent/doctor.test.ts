@@ -50,7 +50,7 @@ test.concurrent.for(["half-open", "dont-answer"] as const)(
     floor.machine?.fault(fault);
     const said = (await checked(file)).of("printer printer");
     expect(said).toMatch(
-      /^warn: zpl at tcp:.* takes the connection, evidence up to E; it says nothing of itself: .*does no other program hold it\?/,
+      /^warn: zpl at tcp:.* takes the connection, evidence up to E; it says nothing of itself: is this its port, .*does no other program hold it\?/,
     );
   },
 );

@@ -325,6 +325,7 @@ describe("a device file", () => {
     const where = folder();
     await expect(openPort(`file:${join(where, "absent")}`)).rejects.toThrow("there is no such device");
     await expect(openPort(`file:${where}`)).rejects.toThrow("it is a folder");
+    await expect(openPort(`serial:${where}`)).rejects.toThrow(`${where}: it is a folder`);
   });
 
   test("a FIFO that nobody reads is refused; one that is full counts to the byte what it took", async () => {
