@@ -25,6 +25,7 @@ const checks: Record<string, Check> = {
   "audit chains": records.chains,
   evidence: records.evidence,
   clock: records.clock,
+  "public URL": records.origins,
   broker: machine.broker,
   webhooks: records.webhooks,
   leases: records.leases,

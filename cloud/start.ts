@@ -34,6 +34,7 @@ import { startPulse } from "./workers/pulse.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { startKeyKeeper } from "./workers/key-keeper.ts";
 import { sealAtStart, startResealer, tellUnopenable } from "./workers/resealer.ts";
+import { startRollCall } from "./workers/roll-call.ts";
 import { reportQueue, startStationListener } from "./workers/station-listener.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import { startWaker } from "./workers/waker.ts";
@@ -132,7 +133,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     workers.push(
       startSweeper(store, log, metrics),
       startMeasurer(store, log, metrics, config.DATA_DIR),
-      ...(store.sole ? [] : [startRateSharer(store, log, budgets)]),
+      ...(store.sole ? [] : [startRateSharer(store, log, budgets), startRollCall(store, log, origin())]),
       startReaper(store, log),
       startImporter(store, log),
       startGenerator(store, log, { keys, origin }),

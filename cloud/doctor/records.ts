@@ -5,6 +5,7 @@ import { faultIn, judgeChain } from "../domain/audit-check.ts";
 import { backlog, COUNTED_MAX_ROWS } from "../domain/backlog.ts";
 import { judgeBundles, lostBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
+import { originsHeard } from "../domain/nodes.ts";
 import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault } from "../store/copy.ts";
 import { migrationsIn, newestKnown, versionOf } from "../store/migrate.ts";
@@ -101,9 +102,23 @@ export const clock: Check = async ({ store, now }) => {
   return well(`${new Date(theirs).toISOString()}, and nothing kept is of the future`);
 };
 
-const LOOKED_SINCE = 24; // the migration
+const [LOOKED_SINCE, HEARD_SINCE] = [24, 29]; // the migrations
 const older = (what: string) =>
   odd(`${what} can't be told: the version before kept it otherwise`, "start the cloud: it brings the tables up to date");
+
+/** What others know this cloud by, as each node was told it. */
+export const origins: Check = async ({ store, config: { DATABASE_URL, PUBLIC_URL } }) => {
+  if (!store || DATABASE_URL === undefined) return [];
+  if ((await versionOf(store)) < HEARD_SINCE) return older("whether all nodes name the same public URL");
+  const heard = await store.read("nodes", originsHeard);
+  const named = new Set([...heard, ...(PUBLIC_URL === undefined ? [] : [PUBLIC_URL])]);
+  if (named.size > 1)
+    return odd(
+      `nodes heard of within the last minute, and these settings, name ${[...named].join(", ")}`,
+      "set IMPRIMATUR_PUBLIC_URL the same on all: labels, links and tokens of one aren't another's",
+    );
+  return well(heard.length === 0 ? "no node has been heard of within the last minute" : `all nodes name ${heard[0]}`);
+};
 
 export const webhooks: Check = async ({ store }) => {
   if (!store) return [];

@@ -71,6 +71,13 @@ export const retiredKeys = sqliteTable("retired_keys", {
   resignedAt: integer("resigned_at"),
 });
 
+/** Those that share this store. */
+export const nodes = sqliteTable("nodes", {
+  id: text().primaryKey(), // another one at each start
+  origin: text().notNull(),
+  seenAt: integer("seen_at").notNull(),
+});
+
 /** The cookie's hash, and whose credential it stands for: nothing in it signs anybody in. */
 export const consoleSessions = sqliteTable("console_sessions", {
   hash: text().primaryKey(),

@@ -384,7 +384,7 @@ test("of a store that the version before left a backup is taken, and one that it
   cpSync(dataDir, left, { recursive: true });
   const database = new DatabaseSync(join(left, "imprimatur.db"));
   database.exec(
-    "DROP TABLE retired_keys; DROP INDEX issued_credentials_by_tenant; DROP INDEX outbox_by_tenant; DROP INDEX print_jobs_look; ALTER TABLE print_jobs DROP COLUMN look_at; DELETE FROM migrations WHERE version >= 24",
+    "DROP TABLE nodes; DROP TABLE retired_keys; DROP INDEX issued_credentials_by_tenant; DROP INDEX outbox_by_tenant; DROP INDEX print_jobs_look; ALTER TABLE print_jobs DROP COLUMN look_at; DELETE FROM migrations WHERE version >= 24",
   );
   database.close();
   expect(await imprimatur(["backup", "--to", old], env(left))).toEqual({ code: 0, out: expect.stringContaining("taken and checked") });

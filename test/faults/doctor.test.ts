@@ -31,6 +31,7 @@ import { onServer } from "../../fixtures/postgres.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { diskOf } from "../../fixtures/tmpfs.ts";
+import { startWorld, type World } from "../../fixtures/world.ts";
 import { freshDatabase } from "../world.ts";
 
 const root = mkdtempSync(join(tmpdir(), "imprimatur-doctor-"));
@@ -314,7 +315,7 @@ test("nothing fails in a store of the version before: what it kept otherwise is 
   const folder = mkdtempSync(join(root, "before-"));
   cpSync(dataDir, folder, { recursive: true });
   sql(
-    "DROP TABLE retired_keys; DROP INDEX issued_credentials_by_tenant; DROP INDEX outbox_by_tenant; DROP INDEX print_jobs_look; ALTER TABLE print_jobs DROP COLUMN look_at; DELETE FROM migrations WHERE version >= 24",
+    "DROP TABLE nodes; DROP TABLE retired_keys; DROP INDEX issued_credentials_by_tenant; DROP INDEX outbox_by_tenant; DROP INDEX print_jobs_look; ALTER TABLE print_jobs DROP COLUMN look_at; DELETE FROM migrations WHERE version >= 24",
   )(folder);
   const said = await doctor(settings(folder));
   expect(said.lines.filter(({ mark }) => mark === "FAIL")).toEqual([]);
@@ -424,6 +425,31 @@ test("on PostgreSQL it looks at the same things", async () => {
   expect([said.code, notOk(said).filter(isOurs)]).toEqual([0, []]);
   expect(said.lines.find(({ check }) => check === "database")?.says).toContain("postgres answers");
 });
+
+test("nodes on one database that were told different public URLs say so in their logs, and the doctor does, until one is gone", async (t) => {
+  const databaseUrl = (await freshDatabase("postgres")) ?? "";
+  const [one, other] = ["https://labels.example", "https://lables.example"];
+  const node = async (origin: string) => {
+    const world = await startWorld({ databaseUrl, settings: { IMPRIMATUR_PUBLIC_URL: origin, IMPRIMATUR_SEALING_KEY: "a sealing key of this test" } });
+    t.onTestFinished(world.end);
+    return world;
+  };
+  const tells = ({ logged }: World, event: string) => logged().filter((line) => line.includes(`"event":"public-urls-${event}"`));
+  const look = async () => {
+    const env = { IMPRIMATUR_DATABASE_URL: databaseUrl, IMPRIMATUR_PUBLIC_URL: one };
+    return (await doctor({ ...settings(join(root, "named")), ...env })).lines.find(({ check }) => check === "public URL");
+  };
+  const first = await node(one);
+  await node(one);
+  await expect.poll(async () => (await look())?.says).toBe(`all nodes name ${one}`);
+  const stray = await node(other);
+  await expect.poll(() => tells(stray, "differ")).toEqual([expect.stringContaining(`name ${other} here, and ${one} on nodes`)]);
+  await expect.poll(() => tells(first, "differ"), { timeout: 30_000 }).toEqual([expect.stringContaining(`name ${one} here, and ${other} on nodes`)]);
+  expect(await look()).toMatchObject({ mark: "warn", says: expect.stringContaining(`${one}, ${other}`), todo: expect.stringContaining("IMPRIMATUR_PUBLIC_URL") });
+  await stray.end();
+  first.later(120_000);
+  await expect.poll(() => tells(first, "agree"), { timeout: 30_000 }).toHaveLength(1);
+}, 120_000); // oxfmt-ignore
 
 test("of a PostgreSQL that no cloud has used yet it says what makes its tables", async () => {
   const said = await doctor({ ...settings(dataDir), IMPRIMATUR_DATABASE_URL: (await freshDatabase("postgres")) ?? "" });

@@ -1,0 +1,24 @@
+// The nodes that share a store, each with the origin that its links and tokens name, for as long as it says that it is there.
+import { between, lt } from "../store/drizzle.ts";
+import { bare } from "../store/prepared.ts";
+import { nodes } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+
+const SILENT_MS = 60_000;
+
+/** Says that a node is there; who hasn't been heard of for a minute is forgotten. */
+export async function beHeard(tx: Tx, id: string, origin: string): Promise<void> {
+  const heard = { origin, seenAt: tx.now };
+  await tx.db
+    .insert(nodes)
+    .values({ id, ...heard })
+    .onConflictDoUpdate({ target: bare(nodes.id), set: heard });
+  await tx.db.delete(nodes).where(lt(nodes.seenAt, tx.now - SILENT_MS));
+}
+
+/** What those name that were heard of within the last minute: one, where all were told the same. */
+export async function originsHeard(tx: Tx): Promise<string[]> {
+  const isHeard = between(nodes.seenAt, tx.now - SILENT_MS, tx.now + SILENT_MS); // beyond that the clock was set back
+  const rows = await tx.db.selectDistinct({ origin: nodes.origin }).from(nodes).where(isHeard).orderBy(nodes.origin);
+  return rows.map(({ origin }) => origin);
+}
