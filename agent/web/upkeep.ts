@@ -73,7 +73,9 @@ function Ceiling({ ceiling, attest }: Pick<PrinterState, "ceiling" | "attest">) 
   );
 }
 
+const LOOK_MS = 5_000;
 const faults = signal<Record<string, Faults | null>>({});
+let pressed = 0;
 /** One press breaks something, the next mends it. */
 function Simulator({ printer: { name: printer, has_simulator: isThere, status } }: { printer: PrinterState }) {
   const words = say();
@@ -81,12 +83,23 @@ function Simulator({ printer: { name: printer, has_simulator: isThere, status } 
     if (!said.ok && said.status === 0) return; // a station that doesn't answer says nothing of its simulators
     faults.value = { ...faults.peek(), [printer]: said.ok ? said.value : null };
   };
-  // Asked anew once the station or the simulator is back.
-  useEffect(() => void (isThere && api.faults(printer).then(keep)), [printer, isThere, isCut.value, status]);
+  // Asked anew once the station or the simulator is back, and now and then: another page, or a start between two looks of the station, changes them unheard.
+  useEffect(() => {
+    if (!isThere) return;
+    const look = () => {
+      const before = pressed;
+      void api.faults(printer).then((said) => before === pressed && keep(said));
+    };
+    look();
+    const looking = setInterval(look, LOOK_MS);
+    return () => clearInterval(looking);
+  }, [printer, isThere, isCut.value, status]);
   const known = isThere ? faults.value[printer] : null;
   if (known === undefined) return undefined;
   const press = async (name: string, on: boolean) => {
+    pressed += 1;
     const said = await api.setFault(printer, name, on);
+    pressed += 1; // what was asked before, or meanwhile, is old
     if (said.ok) keep(said);
     else hindered(said);
   };

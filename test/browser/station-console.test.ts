@@ -969,6 +969,11 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await page.locator(".fault[aria-pressed=true]").count()).toBe(0);
     station.floor.machine?.fault("head-open"); // by another page, or at its control port
     await page.locator(".fault[aria-pressed=true]", { hasText: "head-open" }).waitFor();
+    station.floor.machine?.clear();
+    await until(() => station.state().printers[0]?.status === "ready");
+    await expect.poll(() => page.locator(".fault[aria-pressed=true]").count()).toBe(0);
+    station.floor.machine?.fault("drift"); // nothing that the station would notice
+    await page.locator(".fault[aria-pressed=true]", { hasText: "drift" }).waitFor();
   });
 
   test("what is broken, refused, lost and looked for is said in the operator's language, and what isn't ours is quoted", async (t) => {
