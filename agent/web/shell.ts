@@ -58,13 +58,7 @@ function Head({ now }: { now: State | undefined }) {
         ),
       ),
     ),
-    now &&
-      h(
-        "p",
-        { class: classes("cloud", now.online ? "is-on" : "is-off"), role: "status" },
-        shape(now.online ? "good" : "warn"),
-        h("span", null, now.online ? words.online : words.offline),
-      ),
+    now && h(Uplink, { isOnline: now.online }),
     h(
       "button",
       { type: "button", class: classes("operator", here.value && "is-in"), onClick: () => openSignIn() },
@@ -97,6 +91,18 @@ function Head({ now }: { now: State | undefined }) {
         h("path", { class: "waves", d: muted.value ? "m16 9 6 6m0-6-6 6" : "M16 8.5a5 5 0 0 1 0 7M18.5 6a8.5 8.5 0 0 1 0 12" }),
       ),
     ),
+  );
+}
+
+/** It stays in sight where the banners don't: while the station isn't heard of, nobody knows how it is with the cloud. */
+function Uplink({ isOnline }: { isOnline: boolean }) {
+  const words = say();
+  const isOn = isOnline && !isCut.value;
+  return h(
+    "p",
+    { class: classes("cloud", isOn ? "is-on" : "is-off"), role: "status" },
+    shape(isCut.value ? "bad" : isOn ? "good" : "warn"),
+    h("span", null, isCut.value ? words.cutShort : isOn ? words.online : words.offline),
   );
 }
 

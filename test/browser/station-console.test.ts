@@ -472,6 +472,7 @@ describe.skipIf(!executable)("the console", async () => {
     await button(page, "Yes, so it is").click({ trial: true });
     await station.end();
     await page.getByText("This page has lost the station").waitFor();
+    expect(await page.locator(".head").innerText()).toContain("Station away"); // further down the page nothing else says so
     expect(await button(page, "Yes, so it is").isDisabled()).toBe(true);
     await page.keyboard.press("Escape");
     await page.goto(`${station.url}/#line`);

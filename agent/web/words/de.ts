@@ -19,6 +19,7 @@ export const de: Words = {
   online: "Cloud verbunden",
   offline: "Cloud weg",
   offlineLong: "Die Cloud ist nicht erreichbar. Die Station arbeitet weiter; ihre Meldungen warten hier.",
+  cutShort: "Station weg",
   cut: "Diese Seite hat keine Verbindung zur Station mehr: Die Anzeige kann veraltet sein.",
   upgraded: "Die Station wurde aktualisiert. Diese Seite lädt sich neu, sobald niemand sie braucht.",
   renew: "Jetzt neu laden",

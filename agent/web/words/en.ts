@@ -18,6 +18,7 @@ export const en = {
   online: "Cloud connected",
   offline: "Cloud away",
   offlineLong: "The cloud is away. The station works on; its reports wait here.",
+  cutShort: "Station away",
   cut: "This page has lost the station: what you see may be old.",
   upgraded: "The station was updated. This page loads anew once nobody needs it.",
   renew: "Load it now",

@@ -19,6 +19,7 @@ export const es: Words = {
   online: "Nube conectada",
   offline: "Sin nube",
   offlineLong: "La nube no responde. La estación sigue trabajando; sus informes esperan aquí.",
+  cutShort: "Sin estación",
   cut: "Esta página ha perdido la conexión con la estación: lo que ve puede no estar actualizado.",
   upgraded: "La estación se ha actualizado. Esta página se recarga cuando nadie la necesite.",
   renew: "Recargar ahora",

@@ -19,6 +19,7 @@ export const zh: Words = {
   online: "云端已连接",
   offline: "云端断开",
   offlineLong: "云端无法连接。工位继续工作，报告暂存于此。",
+  cutShort: "工位断开",
   cut: "本页面与工位失去联系：显示内容可能已过时。",
   upgraded: "工位程序已更新。本页面会在无人使用时自动重新加载。",
   renew: "立即重新加载",
