@@ -190,7 +190,8 @@ function packed(program, source) {
       }
       rmSync(making, { recursive: true, force: true });
     }
-    return existsSync(dir) ? join(dir, "main.mjs") : undefined;
+    const main = join(dir, "main.mjs");
+    return existsSync(main) ? main : undefined; // another user may have made it for himself alone
   } catch {
     return undefined; // a folder of root's: the sources run as they stand, and take 25 MB more
   }

@@ -121,6 +121,9 @@ test("installed into an empty folder without any script, it runs the cloud, a st
 
   const command = async (...args: string[]) => (await run(bin, args, { cwd: elsewhere, env: { ...process.env, ...env } })).stdout;
   expect(await command("agent", "install", "--config", settings, "--print")).toContain(`LoadCredential=config.json:${settings}\n`);
+  const cache = join(prefix, "lib/node_modules/imprimatur/node_modules/.cache/imprimatur");
+  for (const name of readdirSync(cache).filter((each) => each.startsWith("agent-"))) rmSync(join(cache, name, "main.mjs"));
+  expect(await command("agent", "--help")).toContain("usage: imprimatur agent"); // nor where root made it for himself alone
   expect(await command("doctor")).toMatch(/^ok {3}signing key: /m);
   expect(await command("backup", "--to", "node.backup")).toContain("taken and checked");
   expect(await command("backup", "--verify", "node.backup")).toContain("all of it holds");
