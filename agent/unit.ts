@@ -59,12 +59,9 @@ const isGroup = (name: string): boolean =>
 
 /** systemd reads blanks, percent signs and backslashes. */
 const quoted = (word: string): string =>
-  /^[\w./=:@+,-]+$/.test(word)
-    ? word
-    : `"${word
-        .replaceAll("%", "%%")
-        .replaceAll("$", "$$$$")
-        .replaceAll(/["\\]/g, String.raw`\$&`)}"`;
+  /^[\w./=:@+,-]+$/.test(word) ? word : `"${word.replaceAll("%", "%%").replaceAll(/["\\]/g, String.raw`\$&`)}"`;
+/** And, in what it starts, variables. */
+const inCommand = (word: string): string => quoted(word).replaceAll("$", "$$$$");
 const isUnder = (folder: string, path: string): boolean => path.startsWith(`${folder}/`);
 
 /** A user of its own implies a /tmp of its own: from there nothing could be started. */
@@ -87,10 +84,10 @@ export function unitOf(config: AgentConfig, file: string, version: number): stri
   const loaded = ["network-online.target", ...drivers.map((driver) => `modprobe@${driver}.service`)].join(" ");
   const needed = [process.execPath, launcher, file, ...filesOf(config)];
   const isAtHome = needed.some((path) => ["/home", "/root", "/run/user", homedir()].some((folder) => isUnder(folder, path)));
-  const exec = [process.execPath, launcher, "agent", "--config"].map(quoted).join(" ");
+  const exec = [process.execPath, launcher, "agent", "--config"].map(inCommand).join(" ");
   return `# Written by imprimatur agent install; remove it with imprimatur agent install --uninstall --yes.
 [Unit]
-Description=Imprimatur station ${(config.station ?? "").replaceAll("%", "%%")}
+Description=Imprimatur station ${(config.station ?? "").replaceAll("%", "%%").replaceAll("\\", "\\\\")}
 Documentation=${new URL("../README.md", import.meta.url).href.replaceAll("'", "%27").replaceAll("%", "%%")}
 Wants=${loaded}
 After=${loaded} time-sync.target
@@ -117,7 +114,7 @@ ProtectHome=${isAtHome ? "read-only" : "yes"}
 PrivateTmp=yes
 PrivateDevices=${devices.length === 0 ? "yes" : "no"}
 DevicePolicy=closed
-${[...devices.map((device) => `DeviceAllow=${device} rw`), ...(groups.length > 0 ? [`SupplementaryGroups=${groups.join(" ")}`] : [])].map((line) => `${line}\n`).join("")}NoNewPrivileges=yes
+${[...devices.map((device) => `DeviceAllow=${quoted(device)} rw`), ...(groups.length > 0 ? [`SupplementaryGroups=${groups.join(" ")}`] : [])].map((line) => `${line}\n`).join("")}NoNewPrivileges=yes
 CapabilityBoundingSet=
 AmbientCapabilities=
 ProtectKernelTunables=yes
