@@ -31,6 +31,9 @@ export const settings: Check = ({ config }) => {
   return found.length > 0 ? found : well("all are known and fit");
 };
 
+/** A cloud that works or ends beside the doctor takes files away between two looks at them. */
+const GONE_IS_FINE = { throwIfNoEntry: false } as const;
+
 export const folder: Check = ({ config: { DATA_DIR: dir } }) => {
   if (!statSync(dir, { throwIfNoEntry: false }))
     return bad(`${resolve(dir)} doesn't exist`, "check IMPRIMATUR_DATA_DIR, or start the cloud once");
@@ -56,9 +59,10 @@ function shutAmong(paths: string[]): Finding[] {
   const shut = paths.filter((path) => {
     if (!WRITTEN.test(basename(path))) return false;
     try {
-      return accessSync(path, constants.R_OK | constants.W_OK);
-    } catch {
-      return true;
+      accessSync(path, constants.R_OK | constants.W_OK);
+      return false;
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code !== "ENOENT";
     }
   });
   if (shut.length === 0) return [];
@@ -68,8 +72,8 @@ function shutAmong(paths: string[]): Finding[] {
 }
 /** Whoever started the cloud, or copied something, as another user once has left files that its own can't open. */
 function foreignAmong(paths: string[]): Finding[] {
-  const [owner = 0, ...others] = paths.map((path) => statSync(path).uid);
-  const foreign = paths.slice(1).filter((_, at) => others[at] !== owner);
+  const [owner, ...others] = paths.map((path) => statSync(path, GONE_IS_FINE)?.uid);
+  const foreign = paths.slice(1).filter((_, at) => others[at] !== undefined && others[at] !== owner);
   if (foreign.length === 0) return [];
   return [
     odd(
@@ -79,7 +83,7 @@ function foreignAmong(paths: string[]): Finding[] {
   ];
 }
 function openAmong(paths: string[]): Finding[] {
-  const open = paths.filter((path) => (statSync(path).mode & OTHERS) !== 0);
+  const open = paths.filter((path) => ((statSync(path, GONE_IS_FINE)?.mode ?? 0) & OTHERS) !== 0);
   return open.length > 0 ? [odd(`others may read ${open.join(", ")}`, `chmod -R go= ${paths[0]}`)] : [];
 }
 

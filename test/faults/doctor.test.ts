@@ -23,7 +23,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { configFrom } from "../../cloud/config.ts";
 import type { Patient } from "../../cloud/doctor/finding.ts";
-import { sync } from "../../cloud/doctor/machine.ts";
+import { folder as dataFolder, sync } from "../../cloud/doctor/machine.ts";
 import { createLog } from "../../cloud/log.ts";
 import { client } from "../../fixtures/client.ts";
 import { listening } from "../../fixtures/listening.ts";
@@ -114,6 +114,13 @@ test("nothing is written through a link that lies in the folder", async () => {
   };
   expect(() => sync(patient)).toThrow("EEXIST");
   expect(readFileSync(join(root, "shadow"), "utf8")).toBe("somebody's");
+});
+
+test("a file that is gone between two looks at the folder is no finding and stops no check", async () => {
+  const folder = mkdtempSync(join(root, "gone-"));
+  symlinkSync(join(root, "gone"), join(folder, "imprimatur.db-wal")); // is listed, and isn't there
+  const patient = { config: configFrom({ IMPRIMATUR_DATA_DIR: folder }) } as Patient;
+  expect(await dataFolder(patient)).toMatchObject({ mark: "ok" });
 });
 
 const sql = (text: string) => (folder: string) => {
