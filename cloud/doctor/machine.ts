@@ -1,7 +1,7 @@
 // What stands under a node: settings, its folder and disk, whether a sync is one, the broker, and whether it runs at all.
 import { accessSync, closeSync, constants, existsSync, fsyncSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { reasonOf } from "#shared/fault.ts";
+import { codeOf, reasonOf } from "#shared/fault.ts";
 import { isLoopback, urlAt } from "#shared/url-at.ts";
 import { brokerAt } from "#shared/mqtt.ts";
 import { freeBytesUnder } from "../files.ts";
@@ -62,7 +62,7 @@ function shutAmong(paths: string[]): Finding[] {
       accessSync(path, constants.R_OK | constants.W_OK);
       return false;
     } catch (error) {
-      return (error as NodeJS.ErrnoException).code !== "ENOENT";
+      return codeOf(error) !== "ENOENT";
     }
   });
   if (shut.length === 0) return [];
