@@ -1,8 +1,8 @@
 // The nodes that share a store, each with the origin that its links and tokens name, for as long as it says that it is there.
-import { between, lt } from "../store/drizzle.ts";
+import { between, sql } from "../store/drizzle.ts";
 import { bare } from "../store/prepared.ts";
 import { nodes } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import { SKIP_LOCKED, type Tx } from "../store/store.ts";
 
 const SILENT_MS = 60_000;
 
@@ -13,7 +13,9 @@ export async function beHeard(tx: Tx, id: string, origin: string): Promise<void>
     .insert(nodes)
     .values({ id, ...heard })
     .onConflictDoUpdate({ target: bare(nodes.id), set: heard });
-  await tx.db.delete(nodes).where(lt(nodes.seenAt, tx.now - SILENT_MS));
+  // One that another node is writing just now is heard again: of two that were both cut off from the store neither waits for the other.
+  const isSilent = sql`${nodes.id} IN (SELECT id FROM nodes WHERE seen_at < ${tx.now - SILENT_MS} ${sql.raw(SKIP_LOCKED)})`;
+  await tx.db.delete(nodes).where(isSilent);
 }
 
 /** What those name that were heard of within the last minute: one, where all were told the same. */

@@ -7,12 +7,13 @@ import { afterAll, expect, onTestFinished, test } from "vitest";
 import { limits } from "#shared/limits.ts";
 import * as audit from "../../cloud/domain/audit.ts";
 import { fanOut } from "../../cloud/domain/fan-out.ts";
+import { beHeard } from "../../cloud/domain/nodes.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
 import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
 import { createLog } from "../../cloud/log.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { openStore } from "../../cloud/store/open.ts";
-import { deliveries, lanes, outbox } from "../../cloud/store/schema.ts";
+import { deliveries, lanes, nodes, outbox } from "../../cloud/store/schema.ts";
 import type { Store } from "../../cloud/store/store.ts";
 import { type Client, client } from "../../fixtures/client.ts";
 import { follow, type Heard } from "../../fixtures/sse.ts";
@@ -213,6 +214,25 @@ test("what a node that was kept waiting makes deliveries of is told after what a
     db.select({ body: outbox.body }).from(deliveries).innerJoin(outbox, eq(outbox.id, deliveries.eventId)).orderBy(deliveries.dueAt, deliveries.id),
   ); // oxfmt-ignore
   expect(told.map(({ body }) => JSON.parse(body).data.serials)).toEqual([["first"], ["second"]]);
+});
+
+test("a node that comes back from a long silence doesn't wait for another one that does", async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const store = await openStore({ dataDir: "", databaseUrl: url, log: createLog("silent"), onFatal: () => {} });
+  onTestFinished(() => store.close());
+  await store.write("long ago", (tx) =>
+    tx.db.insert(nodes).values(["here", "there", "gone"].map((id) => ({ id, origin: ORIGIN, seenAt: 0 }))),
+  );
+  const there = new Connection({ connectionString: url });
+  await there.connect();
+  onTestFinished(() => there.end());
+  await there.query(`BEGIN; UPDATE nodes SET seen_at = ${Date.now()} WHERE id = 'there'`);
+  const heard = store.write("roll call", (tx) => beHeard(tx, "here", ORIGIN)).then(() => "heard");
+  const isFirst = await Promise.race([heard, sleep(15_000)]);
+  await there.query("COMMIT");
+  await heard;
+  const left = await store.read("left", ({ db }) => db.select({ id: nodes.id }).from(nodes).orderBy(nodes.id));
+  expect([isFirst, left.map(({ id }) => id)]).toEqual(["heard", ["here", "there"]]);
 });
 
 test("a passport that two nodes make at once is one, and is published and anchored once", { timeout: 60_000 }, async () => {
