@@ -3,7 +3,7 @@ import { Refusal } from "#shared/errors.ts";
 import { saying } from "#shared/sayings.ts";
 import type { PrinterConfig } from "./config.ts";
 import { testDrawing } from "./drawing.ts";
-import type { Press } from "./press.ts";
+import { isWorking, type Press } from "./press.ts";
 import type { Printer } from "./printers/driver.ts";
 import { can } from "./printers/index.ts";
 import type { Floor } from "./floor.ts";
@@ -40,16 +40,17 @@ export function testLabels(floor: Floor, config: PrinterConfig, press: Press, si
     if (!asked) return;
     const { operator, done } = asked;
     try {
+      const isReady = await press.isReady(at);
+      if (!isReady && isWorking(press.state())) return; // its line had been hung up unheard: it stays asked for, over a new one
+      if (!isReady) throw cant("cant_print");
       done.resolve(await print(at, operator));
     } catch (error) {
       done.reject(error);
-    } finally {
-      asked = undefined;
     }
+    asked = undefined;
   }
 
   async function print(at: Printer, operator: string): Promise<string> {
-    if (!(await press.isReady(at))) throw cant("cant_print");
     const encoded = await at.encode(testDrawing(floor, config));
     const before = press.counter.expected();
     const label = store.write(() => {

@@ -363,6 +363,15 @@ describe.concurrent("a printer that hangs up on a line that is quiet for long is
     expect(told).toEqual(["offline", "ready", "offline", "ready"]);
   });
 
+  test("while a test label is asked for", async (t) => {
+    const { station, endAtNext } = await hangingUp(t, 100_000, 100_000);
+    const session = await sessionAt(station);
+    endAtNext();
+    const { status, body } = await ask(station, "POST", "/api/printers/printer/test", { session });
+    expect([status, body]).toEqual([200, { words: expect.stringMatching(/^confirmed: /) }]);
+    expect(station.lines.filter(isOfPrinter)).toEqual([]);
+  });
+
   test("when a test label is asked for", async (t) => {
     const { station, hungUp } = await hangingUp(t, 100_000);
     const session = await sessionAt(station);
