@@ -1,7 +1,7 @@
 // The floor console in a real browser, as a shift lead sees it: on a panel of 1024×600 and on a phone, by day and by night, live, and without a thing from outside.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { closeContext, openBrowser } from "../../fixtures/browser.ts";
 import { busyFloor, manyStations, STATIONS } from "../../fixtures/busy-floor.ts";
@@ -679,21 +679,36 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  const isHidden = (page: Page, is: boolean) =>
+    page.evaluate(`Object.defineProperty(document, "hidden", { value: ${is}, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"))`);
+  async function inAnotherTab(context: BrowserContext, key: string): Promise<void> {
+    const second = await context.newPage();
+    await second.goto(`${w.url}/console`);
+    await second.fill("input[name=key]", key);
+    await second.click("button[type=submit]");
+    await second.waitForSelector("nav.views");
+  }
+
+  test("a tab that waits at the door is in once another one has signed in", async (t) => {
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    t.onTestFinished(() => closeContext(context));
+    await page.goto(`${w.url}/console`);
+    await page.waitForSelector("input[name=key]");
+    await isHidden(page, true);
+    await inAnotherTab(context, lead.secret);
+    await isHidden(page, false);
+    await page.waitForSelector("nav.views");
+  });
+
   test("a tab that was away while another one signed in as somebody else shows theirs under their name", async () => {
     const other = (await w.tenant("the other works", { tier: "pro" })).secret;
     await signedIn(lead.secret, {}, async ({ page, context }) => {
       await page.waitForSelector(".live.live");
-      const isHidden = (is: boolean) =>
-        page.evaluate(`Object.defineProperty(document, "hidden", { value: ${is}, configurable: true });
-          document.dispatchEvent(new Event("visibilitychange"))`);
-      await isHidden(true);
+      await isHidden(page, true);
       await context.clearCookies();
-      const second = await context.newPage();
-      await second.goto(`${w.url}/console`);
-      await second.fill("input[name=key]", other);
-      await second.click("button[type=submit]");
-      await second.waitForSelector("nav.views");
-      await isHidden(false);
+      await inAnotherTab(context, other);
+      await isHidden(page, false);
       await expect.poll(() => page.locator(".tenant").innerText()).toBe("the other works");
     });
   });

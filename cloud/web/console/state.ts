@@ -99,6 +99,11 @@ export async function resume(): Promise<void> {
   else session.value = null;
 }
 
+/** Whoever comes back to a tab that nobody was signed in at may have signed in at another meanwhile: the cookie is for both. */
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && session.value === null) void resume();
+});
+
 export async function signIn(body: object): Promise<Refused | undefined> {
   const { data, refused } = await send<ConsoleSession>("POST", "/console/session", body);
   if (!data) return refused;
