@@ -13,11 +13,12 @@ const isThere = (file: string) => new ConfigError(`${file} is there already: nam
 /** Those that aren't there, the innermost first. */
 const missing = (folder: string): string[] => (existsSync(folder) ? [] : [folder, ...missing(dirname(folder))]);
 function removeEmpty(folders: string[]): void {
-  try {
-    for (const folder of folders) rmdirSync(folder);
-  } catch {
-    // something is in it, the settings in the end: it stays, and with it those above
-  }
+  for (const folder of folders)
+    try {
+      rmdirSync(folder);
+    } catch {
+      // it was never made; or something is in it, the settings in the end, and with it in those above
+    }
 }
 
 /** That it can be written is known before anything is asked of the cloud, whose key is shown once. */

@@ -101,6 +101,12 @@ test("a file that is there is kept, and nothing is registered for it, unless --f
   expect(await devices()).toHaveLength(before.length + 1);
 });
 
+test("where a folder can't be made, those that were made above it go again", async () => {
+  const file = join(folder, "above", "x".repeat(300), "config.json");
+  await expect(enroll(["--cloud", w.url, "--key", shop.adminKey, "--config", file])).rejects.toThrow("the settings can't be written");
+  expect(existsSync(join(folder, "above"))).toBe(false);
+});
+
 test("settings that the disk takes only half of leave what was there as it was, and no device", async (t) => {
   const disk = diskOf(t, 1);
   const file = join(disk.folder, "kept.json");
