@@ -13,9 +13,9 @@ const QUALIFIERS = [
 ] as const;
 const ALONE = QUALIFIERS.length - 1;
 const TPX_MAX_LENGTH = 28;
-/** Application identifiers that may be data attributes beside a GTIN: other things' keys, too, but for those that GS1 says exclude it (Barcode Syntax Dictionary). */
+/** Application identifiers that may be data attributes beside a GTIN: other things' keys, too, and none that GS1 says excludes it (Barcode Syntax Dictionary). */
 const ATTRIBUTE =
-  /^(?:0[02]|1[1-3]|1[5-7]|20|24[0-3]|25[013]|30|31[0-6][0-5]|3[246]\d[0-5]|3[35][0-7][0-5]|37|39[0-3]\d|394[0-3]|395[0-5]|40[0-3]|41[0-467]|42[0-7]|43[01]\d|432[0-6]|433[0-3]|700[1-9]|701[01]|702[0-3]|703\d|71[0-7]|723\d|724[0-2]|725\d|800[1-57-9]|801[02378]|8026|8030|811[0-2]|9\d)$/;
+  /^(?:00|1[1-3]|1[5-7]|20|24[0-3]|25[013]|30|31[0-6][0-5]|3[246]\d[0-5]|3[35][0-7][0-5]|39[0-3]\d|394[0-3]|395[0-5]|40[0-3]|41[0-7]|42[0-7]|43[01]\d|432[0-6]|433[0-3]|700[1-9]|701[01]|702[0-3]|703\d|71[0-7]|723\d|724[0-2]|725\d|800[1-57-9]|801[02378]|8026|8030|811[0-2]|9\d)$/;
 
 const badGtin = (message: string) => new Refusal("INVALID_GTIN", message);
 const badSerial = (message: string) => new Refusal("INVALID_SERIAL", message);

@@ -119,6 +119,8 @@ test.each([
   ["a key in the query", `${model}?01=${kettle.gtin}`, "VALIDATION_ERROR"],
   ["a key that a GTIN excludes in the query", `${model}?255=9506000134352`, "VALIDATION_ERROR"],
   ["another key's qualifier in the query", `${model}?254=32`, "VALIDATION_ERROR"],
+  ["what is in a box, which a GTIN excludes, in the query", `${model}?02=${kettle.gtin}`, "VALIDATION_ERROR"],
+  ["how many are in it", `${model}?37=8`, "VALIDATION_ERROR"],
   ["an extension in the query", `${model}?235=T`, "VALIDATION_ERROR"],
   ["a data attribute twice", `${model}?17=271231&17=281231`, "VALIDATION_ERROR"],
   ["a number that is no application identifier", `${model}?999999=1`, "VALIDATION_ERROR"],
@@ -178,7 +180,7 @@ test("a draft doesn't resolve; suspended and archived passports redirect to the 
 });
 
 test("the whole query goes along as it was sent, behind the serial where there is one", async () => {
-  const place = "414=9506000134352&8004=9506000A7"; // other things' keys may stand beside a GTIN
+  const place = "414=9506000134352&415=9506000134352&8004=9506000A7"; // other things' keys may stand beside a GTIN
   expect((await at(`${model}?${place}`)).headers.get("location")).toBe(`${page}?${place}`);
   expect((await at(`${model}?17=271231&utm=a%20b&x=%3Cy%3E`)).headers.get("location")).toBe(`${page}?17=271231&utm=a%20b&x=%3Cy%3E`);
   expect((await at(`${model}/21/1001?a=1&serial=1002`)).headers.get("location")).toBe(`${page}?serial=1001&a=1&serial=1002`);
