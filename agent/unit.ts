@@ -87,7 +87,7 @@ export function unitOf(config: AgentConfig, file: string, version: number): stri
   const exec = [process.execPath, launcher, "agent", "--config"].map(inCommand).join(" ");
   return `# Written by imprimatur agent install; remove it with imprimatur agent install --uninstall --yes.
 [Unit]
-Description=Imprimatur station ${(config.station ?? "").replaceAll("%", "%%").replaceAll("\\", "\\\\")}
+Description=Imprimatur station ${(config.station ?? "").replaceAll("%", "%%").replace(/\\$/, "$& ")}
 Documentation=${new URL("../README.md", import.meta.url).href.replaceAll("'", "%27").replaceAll("%", "%%")}
 Wants=${loaded}
 After=${loaded} time-sync.target

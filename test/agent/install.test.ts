@@ -175,9 +175,9 @@ test("nor does a device or a station of such a name break a line of it", async (
   if (!has("systemd-analyze")) return t.skip("this machine has no systemd-analyze");
   const at = join(folder, "named.service");
   const printers = [{ ...network.printers[0], port: "file:/dev/press\\ 100 %" }];
-  const unit = unitOf(agentConfigFrom({ ...network, station: "line \\", printers }), file, 0);
+  const unit = unitOf(agentConfigFrom({ ...network, station: "hall\\line \\", printers }), file, 0);
   expect(unit).toContain('\nDeviceAllow="/dev/press\\\\ 100 %%" rw\n');
-  expect(unit).toContain("\nDescription=Imprimatur station line \\\\\n"); // by one alone the next line would go on with it
+  expect(unit).toContain("\nDescription=Imprimatur station hall\\line \\ \n"); // else the next line would go on with it
   writeFileSync(at, unit);
   const { status, stdout, stderr } = spawnSync("systemd-analyze", ["verify", at], { encoding: "utf8" });
   expect([status, stdout, stderr]).toEqual([0, "", ""]);
