@@ -44,7 +44,7 @@ export function keyOf(path: string): LinkKey {
     if (!qualifier)
       throw badSerial(`behind a GTIN come 22, 10 and 21, or 235, not ${ai.slice(0, 60)}; a slash inside of a value is written %2F`);
     if (place <= last || (place === ALONE && last >= 0))
-      throw badSerial(`${ai} stands there twice or in the wrong place: the order is 22, 10, 21; 235 stands alone`);
+      throw badSerial(`${ai} stands there twice or in the wrong place: the order is 22, 10, 21, and 235 stands alone`);
     if (encoded === undefined) throw badSerial(`${ai} has no value`);
     const value = decoded(encoded, badSerial);
     const unfit = qualifier.name === "serial" ? serialFault(value) : qualifierFault(value, place === ALONE ? TPX_MAX_LENGTH : undefined);

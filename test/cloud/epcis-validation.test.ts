@@ -266,6 +266,7 @@ test.each(faulty)("%s: else %s.json is refused at %s", async (_rule, file, field
   expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:ValidationException"]);
   const fields = answer.body.error.details.fields.map((fault: Json) => fault["field"]);
   expect(fields).toContainEqual(expect.stringMatching(new RegExp(`(^|\\.0\\.|^)${RegExp.escape(field)}$`)));
+  expect(answer.body.error.message.split("; ")).toHaveLength(fields.length); // what joins them stands in none of them
   expect(await ask(spotless, {})).toEqual([]);
 });
 
