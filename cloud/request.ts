@@ -61,7 +61,9 @@ export function idempotencyKey(route: Route, { headers }: FastifyRequest): [key:
   const key = headers["idempotency-key"];
   const wrong = (rule: string, message: string): [undefined, FieldFault[]] => [undefined, [{ field: "Idempotency-Key", rule, message }]];
   if (key === undefined)
-    return route.idempotencyKey === "required" ? wrong("required", "this route needs the header; a UUID is a good one") : [undefined, []];
+    return route.idempotencyKey === "required"
+      ? wrong("required", "this route needs the header, and a UUID is a good one")
+      : [undefined, []];
   if (typeof key !== "string" || key.length > limits.IDEMPOTENCY_KEY_MAX_LENGTH || !/^[\x20-\x7e]+$/.test(key))
     return wrong("format", `must be 1 to ${limits.IDEMPOTENCY_KEY_MAX_LENGTH} printable ASCII characters`);
   return [key, []];

@@ -197,7 +197,7 @@ export function queryFaults(query: Query): FieldFault[] {
   if (query["eventCountLimit"] !== undefined && query["maxEventCount"] !== undefined)
     faults.push(faulty("maxEventCount", "can't stand beside eventCountLimit"));
   if (typeof query["nextPageToken"] === "string" && !pageIn(query["nextPageToken"]))
-    faults.push(faulty("nextPageToken", "isn't one that this query gave out; start without it"));
+    faults.push(faulty("nextPageToken", "isn't one that this query gave out: start without it"));
   return faults;
 }
 const asked = (query: Query): [string, string][] =>

@@ -24,7 +24,7 @@ export function pageOf(query: PageQuery, shape = UUID, name = "cursor"): { limit
 /** For a list that had no pages once: without a `limit` a page is as large as it may be. */
 export const wholeOf = (query: PageQuery, shape = UUID) => pageOf({ limit: limits.PAGE_MAX_ITEMS, ...query }, shape);
 const unknownCursor = (field = "cursor") =>
-  invalid([{ field, rule: "cursor", message: "isn't one that this list gave out; start without it" }]);
+  invalid([{ field, rule: "cursor", message: "isn't one that this list gave out: start without it" }]);
 
 /** From limit + 1 rows: the one too many only says that there is more. */
 export function pageReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: Row) => string, toWire: (row: Row) => Wire) {

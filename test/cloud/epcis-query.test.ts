@@ -251,6 +251,7 @@ test.each([
   expect(refusal(answer)).toEqual([400, "VALIDATION_ERROR", "epcisException:QueryParameterException"]);
   const fields: string[] = answer.body.error.details.fields.map(({ field }: Json) => field);
   expect(fields.toSorted()).toEqual([...Object.keys(wrong), ...inPath].toSorted());
+  expect(answer.body.error.message.split("; ")).toHaveLength(fields.length);
 });
 
 test("pages hold together while events come in, in either order, by events and by what they name", async () => {

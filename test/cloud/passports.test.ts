@@ -419,7 +419,8 @@ test("a passport needs a ready product, once; publishing needs a passport, a key
   expect(refusal(await w.admin.post("/passports/generate", { productId: crypto.randomUUID() }))).toEqual([404, "NOT_FOUND"]);
   const productId = await ready();
   expect(refusal(await publish(productId))).toEqual([422, "PASSPORT_NOT_PUBLISHABLE"]);
-  expect(refusal(await w.admin.post(`/products/${productId}/publish-dpp`))).toEqual([400, "VALIDATION_ERROR"]);
+  const keyless = await w.admin.post(`/products/${productId}/publish-dpp`);
+  expect([...refusal(keyless), keyless.body.error.message]).toEqual([400, "VALIDATION_ERROR", expect.not.stringContaining("; ")]);
   expect((await w.admin.post("/dpps", { productId })).body).toMatchObject({ status: "draft", version: 1 });
   const again = await w.admin.post("/passports/generate", { productId });
   expect(refusal(again)).toEqual([409, "PASSPORT_EXISTS"]);
