@@ -275,7 +275,7 @@ export const sayings = {
   gtin_length: "must have 8, 12, 13 or 14 digits",
   wrong_check_digit: "has a wrong check digit: {digit} stands where {right} belongs",
   at_most_characters: "must be at most {most} characters",
-  gs1_characters: "may only have letters A to Z, digits and ! \" % & ' ( ) * + , - . / : ; < = > ? _",
+  gs1_characters: "may only have letters A to Z, digits and !\"%&'()*+,-./:;<=>?_",
   no_dots: "can't be . or .., which a link can't carry",
   sgtin_bound: "must be at most {most} characters, the SGTIN-96 bound",
   has_gtin: "gtin: the tenant already has a product with {gtin}",

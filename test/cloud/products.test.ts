@@ -74,6 +74,11 @@ test.each([
   expect(refusal(await w.admin.post("/products", kettle(more)))).toEqual(expected);
 });
 
+test("a serial with a space is told the characters that fit, in words that read as one fault", async () => {
+  const { error } = (await w.admin.post("/products", kettle({ serialNumber: "a b" }))).body;
+  expect(error.message.split("; ")).toEqual([expect.stringMatching(/^serialNumber: may only have .*:;<=>/)]);
+});
+
 test("a serial that is too long is told the SGTIN-96 bound; SCHEMA_NOT_FOUND names the categories there are", async () => {
   const long = await w.admin.post("/products", kettle({ serialNumber: "x".repeat(21) }));
   expect(long.body.error.message).toContain("SGTIN-96");

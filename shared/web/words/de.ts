@@ -279,7 +279,7 @@ export const de: ToldAbroad = {
     gtin_length: "muss 8, 12, 13 oder 14 Ziffern haben",
     wrong_check_digit: "hat eine falsche Prüfziffer: {digit} steht, wo {right} hingehört",
     at_most_characters: "darf höchstens {most} Zeichen haben",
-    gs1_characters: "darf nur Buchstaben A bis Z, Ziffern und ! \" % & ' ( ) * + , - . / : ; < = > ? _ enthalten",
+    gs1_characters: "darf nur Buchstaben A bis Z, Ziffern und !\"%&'()*+,-./:;<=>?_ enthalten",
     no_dots: "kann nicht . oder .. sein, was kein Link tragen kann",
     sgtin_bound: "darf höchstens {most} Zeichen haben, die Grenze von SGTIN-96",
     has_gtin: "ein Produkt mit {gtin} gibt es schon",

@@ -276,7 +276,7 @@ export const es: ToldAbroad = {
     gtin_length: "debe tener 8, 12, 13 o 14 cifras",
     wrong_check_digit: "tiene mal el dígito de control: hay {digit} donde va {right}",
     at_most_characters: "puede tener como máximo {most} caracteres",
-    gs1_characters: "solo puede tener letras de la A a la Z, cifras y ! \" % & ' ( ) * + , - . / : ; < = > ? _",
+    gs1_characters: "solo puede tener letras de la A a la Z, cifras y !\"%&'()*+,-./:;<=>?_",
     no_dots: "no puede ser . ni .., que un enlace no puede llevar",
     sgtin_bound: "puede tener como máximo {most} caracteres, el límite de SGTIN-96",
     has_gtin: "ya hay un producto con {gtin}",

@@ -270,7 +270,7 @@ export const zh: ToldAbroad = {
     gtin_length: "必须是 8、12、13 或 14 位数字",
     wrong_check_digit: "校验位错误：应为 {right}，现为 {digit}",
     at_most_characters: "最多 {most} 个字符",
-    gs1_characters: "只能含字母 A 至 Z、数字和 ! \" % & ' ( ) * + , - . / : ; < = > ? _",
+    gs1_characters: "只能含字母 A 至 Z、数字和 !\"%&'()*+,-./:;<=>?_",
     no_dots: "不能是 . 或 ..，链接无法承载",
     sgtin_bound: "最多 {most} 个字符（SGTIN-96 上限）",
     has_gtin: "已有 GTIN 为 {gtin} 的产品",
