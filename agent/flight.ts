@@ -103,7 +103,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       store.write(() => {
         const found = submission.before.labels; // somebody may have pressed feed since the last look
         if (before !== null && found !== null && found > before)
-          press.unexplained(found - before, saying("counter_without_job", { from: before, to: found }));
+          counter.unexplained(found - before, saying("counter_without_job", { from: before, to: found }));
         const hasLeft = steps.submitted(floor, attemptId, act, submission, config);
         if (!hasLeft) counter.expect(found ?? before);
         return hasLeft;
@@ -157,7 +157,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
           store.write(() => {
             steps.completed(floor, attemptId, completion, config, known);
             const strangers = mayHold === 1 ? beside(completion) : 0;
-            if (strangers > 0) press.unexplained(strangers, saying("counter_strangers", { count: strangers, label: submission.token }));
+            if (strangers > 0) counter.unexplained(strangers, saying("counter_strangers", { count: strangers, label: submission.token }));
             counter.expect((mayHold === 1 && after) || null); // the one behind it moves it on
           }),
         );
@@ -243,7 +243,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
         const { stage: now, work: its, jobRef } = store.must(attemptId);
         if (labels === null || now !== "sent") return;
         const strangers = isUnmarked && its.unknown !== undefined ? othersBy(labels, its) : 0;
-        if (strangers > 0) press.unexplained(strangers, saying("counter_strangers", { count: strangers, label: jobRef }));
+        if (strangers > 0) counter.unexplained(strangers, saying("counter_strangers", { count: strangers, label: jobRef }));
         store.change(attemptId, { work: { counter: its.counter ?? labels, stood: labels } });
       }),
     );

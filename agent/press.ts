@@ -1,8 +1,8 @@
-// A lane's printer: opened, and opened again after it was away; asked how it is, with each change told once; and its label
-// counter, which shows labels that nobody here sent.
+// A lane's printer: opened, and opened again after it was away; asked how it is, with each change told once.
 import { saying } from "#shared/sayings.ts";
 import { type Attempt, paperMayExist } from "./attempt.ts";
 import type { PrinterConfig } from "./config.ts";
+import { odometerOf } from "./odometer.ts";
 import { can, openPrinter } from "./printers/index.ts";
 import {
   attests,
@@ -10,7 +10,6 @@ import {
   type Fault,
   type FaultName,
   faultWords,
-  isOther,
   type Printer,
   type Status,
   type Timing,
@@ -66,10 +65,9 @@ export type PressFloor = Floor & {
 export type Press = ReturnType<typeof openPress>;
 
 export const LOOK_MS = 1_000;
-const FRESH_MS = 2_000;
-const LAST_TRIES = 3;
+const FRESH_MS = 2_000; // how old the last look may be when a label is begun
+const LAST_TRIES = 3; // once the station ends
 const LEFT_MAX = 8;
-const UNEXPLAINED_MAX = 20;
 const NO_LONGER_ANSWERS = saying("no_longer_answers");
 const NO_LONGER_COUNTS = saying("no_longer_counts");
 
@@ -78,6 +76,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   const patience = { ...PATIENCE, ...given };
   const { name } = config;
   const isOver = () => leaving.aborted;
+  const counter = odometerOf(floor, name);
   let printer: Printer | undefined;
   const left: Printer[] = []; // closed lately
   let capabilities: Capabilities | null = null;
@@ -120,7 +119,8 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       // What never answers is spared the questions for a while; it may only have been starting up.
       if (!capabilities || attests(capabilities.ceiling) || clock.now() - probedAt > patience.probeAgainMs) {
         const found = await printer.probe();
-        if (hasFallenSilent(found)) throw new Error(NO_LONGER_COUNTS);
+        if (counter.isKeptBack(found)) throw new Error(NO_LONGER_COUNTS);
+        counter.met(found);
         capabilities = found;
         hasAnswered ||= !saysNothing(found);
         probedAt = clock.now();
@@ -169,7 +169,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       await close();
       return false;
     }
-    watchCounter(status);
+    counter.read(status.counters.labels, isHolding);
     if (status.ready === false && !(waits !== undefined && isToBeTaken(status))) {
       become("blocked", faultWords(status.faults) || saying("isnt_ready"), status.warnings, status.faults);
       return false;
@@ -215,51 +215,9 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
 
   const isHeld = (attempt: Attempt) => attempt.printer === name && paperMayExist(attempt);
 
-  // Where the label counter should stand: labels without a job of ours move it beyond that. Null while a label whose outcome isn't known may still move it.
-  const odometer = `odometer:${name}` as const;
-  const counted = `counts:${name}` as const;
-  const counter = {
-    expected: () => store.kept(odometer),
-    expect: (labels: number | null) => store.setMeta(odometer, JSON.stringify(labels)),
-  };
-  /**
-   * A printer that told its label counter once, perhaps to an earlier run, has one: while it keeps it back, its answers alone attest no label.
-   * One that gives itself another name is another printer, of which that isn't known.
-   */
-  function hasFallenSilent({ counter: counts, identity, ceiling }: Capabilities): boolean {
-    const known = store.kept(counted);
-    const before = known?.identity ?? null;
-    const isExchanged = identity !== null && before !== null && isOther(identity, before);
-    const isBetterKnown = identity !== null && identity.length > (before ?? "").length; // by its number as well
-    if (counts && (known === null || isExchanged || isBetterKnown))
-      store.write(() => {
-        store.setMeta(counted, JSON.stringify({ identity }));
-        if (!isExchanged) return;
-        counter.expect(null); // what the one before it had counted says nothing of this one's labels
-        const words = `it is ${identity} now, and was ${before}: another printer, or another firmware; its counter is taken as it stands`;
-        say("warn", { event: "exchanged", printer: name }, `${name}: ${words}`);
-      });
-    return known !== null && !counts && attests(ceiling) && !isExchanged;
-  }
   /** Many printers heed one connection at a time: this one may be another program's, and would print our label once that one has gone. */
   const hasGoneSilent = (now: Capabilities): boolean =>
-    !can(config, "queue") && saysNothing(now) && (hasAnswered || store.kept(counted) !== null);
-  function watchCounter({ counters: { labels } }: Status): void {
-    const before = counter.expected();
-    if (labels === null || labels === before) return;
-    if (before === null && isHolding()) return;
-    store.write(() => {
-      counter.expect(labels);
-      if (before === null) return;
-      if (labels > before) unexplained(labels - before, saying("counter_without_job", { from: before, to: labels }));
-      else say("warn", { event: "counter", printer: name }, `${name}: its counter went back from ${before} to ${labels}: was it set back?`);
-    });
-  }
-  /** Labels that nobody here sent: each is in the ledger until a person explains it. */
-  function unexplained(count: number, words: string): void {
-    for (let i = 0; i < Math.min(count, UNEXPLAINED_MAX); i += 1) store.label(name, "unexplained", words);
-    say("warn", { event: "counter", printer: name, count }, `${name}: ${words} of ours`);
-  }
+    !can(config, "queue") && saysNothing(now) && (hasAnswered || counter.toldBy() !== null);
 
   return {
     patience,
@@ -267,12 +225,11 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     state: (): PressState => ({ ...state, capabilities }),
     capabilities: () => capabilities,
     /** Who it says that it is, or said when it last did. */
-    identity: (): string | null => capabilities?.identity ?? store.kept(counted)?.identity ?? null,
+    identity: (): string | null => capabilities?.identity ?? counter.toldBy()?.identity ?? null,
     printer: () => printer,
     /** Labels that this printer may hold, or that wait for word of theirs. */
     isHeld,
     counter,
-    unexplained,
     become,
     open,
     close,
