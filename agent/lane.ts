@@ -6,6 +6,7 @@ import type { PrinterConfig } from "./config.ts";
 import { type Flight, type FlightFloor, flights } from "./flight.ts";
 import { LOOK_MS, openPress, type PressOptions } from "./press.ts";
 import type { Printer } from "./printers/driver.ts";
+import { recallOf } from "./recall.ts";
 import * as steps from "./steps.ts";
 import { takersOf } from "./template.ts";
 import { testLabels } from "./test-label.ts";
@@ -23,7 +24,8 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   let isResting = false;
   const press = openPress(floor, config, options, leaving.signal);
   const { become, durable, isHeld, isOver } = press;
-  const flight = flights(floor, config, press, stop.signal);
+  const recall = recallOf(floor, config, press);
+  const flight = flights(floor, config, press, recall, stop.signal);
   const tests = testLabels(floor, config, press, stop.signal);
 
   const isMine = (attempt: Attempt) => attempt.printer === config.name;
@@ -112,10 +114,10 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     const inHand = store.inHand();
     const held = inHand.filter(isHeld);
     const given = held.find(({ stage }) => stage === "closing");
-    if (given) return flight.close(given);
+    if (given) return recall.close(given);
     const stray = store.orphans().find((one) => isMine(one) && one.work.held);
     if (stray) {
-      await flight.drop(stray);
+      await recall.drop(stray);
       if (press.printer()) return;
       share();
       return tests.drop();
@@ -125,7 +127,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     const asking = held.find((one) => askOf(one) !== null);
     if (asking || held.length >= mayHold) {
       tests.drop();
-      if (asking) await flight.watch(asking, !hasLooked);
+      if (asking) await recall.watch(asking, !hasLooked);
       hasLooked = true;
       return rest(asking ? saying("waits_answer", { job: asking.jobRef }) : saying("waits_scan", { job: held[0]?.jobRef ?? "" }));
     }
