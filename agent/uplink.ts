@@ -1,24 +1,21 @@
 // Reports leave here, in order, until the cloud has said what became of each: offline is only a longer queue.
 import { limits } from "#shared/limits.ts";
-import { saying } from "#shared/sayings.ts";
-import type { ResultOutcome } from "#shared/wire/jobs.ts";
 import { arrearsOf } from "./arrears.ts";
+import { asides } from "./asides.ts";
 import { batchesOf, type ResultRow } from "./batches.ts";
 import type { Store } from "./buffer.ts";
 import type { ReportRow } from "./buffer-reports.ts";
-import type { Clock } from "./clock.ts";
-import type { CloudClient, NoAnswer } from "./cloud.ts";
-import { lost } from "./ends.ts";
-import { fateOf, isAway, isOfAnother, isStranger, settling } from "./fates.ts";
+import type { CloudClient } from "./cloud.ts";
+import { type Answer, connectionOf } from "./connection.ts";
+import { fateOf, isAway, settling } from "./fates.ts";
 import type { Floor } from "./floor.ts";
 import { pulse } from "./pulse.ts";
+import { settlingOf } from "./settling.ts";
 
-type Answer = { ok: true } | NoAnswer;
 type Picture = ReturnType<Store["nextPictures"]>[number];
 export type Pauses = { firstMs: number; mostMs: number };
 const PAUSES: Pauses = { firstMs: 1_000, mostMs: 30_000 };
 const IDLE_MS = 1_000;
-const STUMBLES_MAX = 8;
 const PICTURES_ABREAST = 8; // at most: a slow line carries fewer within the time that a call may take
 const WIDER_AFTER = 8;
 const PICTURE_PAUSES = 10; // so long that those behind several that are too large have their turn, a whole call each
@@ -29,8 +26,7 @@ export type Uplink = ReturnType<typeof startUplink>;
 
 export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = PAUSES) {
   const { store, clock, news, say } = floor;
-  let online: boolean | undefined;
-  let stopped: string | null = null;
+  const connection = connectionOf(floor);
   let over = false;
   /** Until when the cloud asked us to wait (Retry-After), on any of the calls that are under way at once. */
   let notBefore = 0;
@@ -42,8 +38,8 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   const departures = new Map<number, number>();
   const earlier = store.lastReport();
   const isFirst = ({ n }: ReportRow) => n > earlier && departures.get(n) === 1;
+  const { settle, settleMany } = settlingOf(floor, attemptsAside, isFirst);
   const depart = (rows: readonly ReportRow[]) => rows.forEach(({ n }) => departures.set(n, 1 + (departures.get(n) ?? 0)));
-  let strange = "";
   /** Reports in one call, which the cloud takes in one unit: a call that is too large for it would be so each time. */
   let chunk: number = limits.RESULTS_MAX_ITEMS;
   let isTooMuch = false;
@@ -51,108 +47,33 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   const arrears = arrearsOf(store.depth().count > 0);
 
   function heard(said: Answer, askedAs: "us" | "anybody" = "us"): void {
-    const now = !said.ok && said.unasked ? online : said.ok || (said.status > 0 && !isOfAnother(said));
     if (said.ok && askedAs === "us" && arrears.heard() && notBefore <= clock.now()) stop.beat();
-    if (online !== now)
-      say(
-        now ? "info" : "warn",
-        { event: now ? "online" : "offline" },
-        now ? "the cloud answers" : `${said.ok ? "" : said.message}: working on, reports wait`,
-      );
-    if (!said.ok && isStranger(said) && strange !== said.message) {
-      strange = said.message;
-      say("warn", { event: "stranger" }, `${strange}, and not in its own words: something else took the call, and reports wait`);
-    }
-    const before = stopped;
-    if (said.ok) stopped = askedAs === "us" ? null : stopped; // what anybody may ask for says nothing about our key
-    else if (fateOf(said) === "stop") stopped = `${said.code}: ${said.message}`;
-    if (stopped !== before)
-      say(
-        stopped ? "error" : "info",
-        { event: "standing" },
-        stopped ? `no more jobs are claimed: ${stopped}` : "the cloud takes our key again",
-      );
-    if (online !== now || stopped !== before) {
-      online = now;
-      news.beat();
-    }
+    connection.heard(said, askedAs);
   }
-
   function answered(said: Answer): void {
     heard(said);
     if (!said.ok) notBefore = Math.max(notBefore, clock.now() + (said.retryAfterMs ?? 0));
   }
 
-  /** True where it has to be sent again: until it is settled, later reports of its attempt wait. */
-  function settle(row: ReportRow, said: Answer, askedAt: number): boolean {
-    if (said.ok) {
-      taken(row, askedAt);
-      return false;
-    }
-    const fate = fateOf(said);
-    if (fate === "aside" && setAside(row, said)) return false;
-    if (!settling.has(fate)) return true;
-    if (!store.isWaiting(row.n)) return false; // what was refused before it in the same batch has settled it
-    store.write(() => refused(row, said, fate === "drop"));
-    say("warn", { event: "refused", job_ref: row.body.job_ref, code: said.code, fate }, `${row.body.job_ref}: ${said.message}`);
-    return false;
-  }
-
-  /** What follows on it can't be true for the cloud either; a label that lies here is told of. */
-  function refused({ n, kind, attemptId, body }: ReportRow, { code, message }: NoAnswer, isDropped: boolean): void {
-    const told = `${code}: ${message}`;
-    store.settle(n, isDropped ? "dropped" : "quarantined", told);
-    if (isDropped && kind === "result") return lost(floor, attemptId, told);
-    store.quarantine({ jobRef: body.job_ref, attemptId, code, message, what: JSON.stringify(body) });
-    if (kind !== "result") return;
-    store.dropReports(attemptId, `after ${code}`);
-    const attempt = store.attempt(attemptId);
-    if (attempt?.ended !== null) return;
-    if (attempt.stage === "sending") store.label(attempt.printer ?? "", "unknown", saying("refused_meanwhile"), attempt);
-    else store.relabel(attemptId, ["unknown"], "unknown", saying("refused_meanwhile"));
-    store.change(attemptId, { ended: `quarantined: ${code}` });
-  }
-
-  /** The cloud has it, and renewed the lease, not before it was asked; unless it was sent before, and this is the answer of that time. */
-  function taken(row: ReportRow, askedAt: number): void {
-    store.write(() => {
-      store.settle(row.n, "taken", null);
-      if (row.kind !== "result") return;
-      const attempt = store.attempt(row.attemptId);
-      if (!attempt) return;
-      const { status } = row.body;
-      let { ended } = attempt;
-      if (status === "SEALED") ended = "sealed";
-      if (status === "FAILED") ended ??= "failed";
-      const renewed = isFirst(row) ? askedAt + attempt.leaseSeconds * 1_000 : 0;
-      store.change(row.attemptId, { leaseUntil: Math.max(attempt.leaseUntil, renewed), ended });
-      if (status === "SEALED") store.relabel(row.attemptId, ["printed", "unknown"], "sealed", saying("sealed"));
-    });
-  }
-
-  function setAside({ attemptId, body }: ReportRow, said: NoAnswer): boolean {
-    if (!attemptsAside.put(attemptId)) return false;
-    say("warn", { event: "stumbled", job_ref: body.job_ref, code: said.code }, `${body.job_ref}: ${said.message}; other reports go first`);
-    return true;
-  }
-
   /** One round; says whether anything is left to say. */
   async function drain(): Promise<boolean> {
     for (;;) {
-      const aside = attemptsAside.ids();
-      const rows = store.waiting(chunk * BATCHES, aside);
+      const rows = store.waiting(chunk * BATCHES, attemptsAside.ids());
       const [first] = rows;
       if (!first) {
         if (arrears.allTold()) news.beat();
         for (const n of departures.keys()) if (!store.isWaiting(n)) departures.delete(n); // those aside are sent once more
         return false;
       }
-      const other = rows.findIndex(({ kind, correlation }) => kind !== "result" || correlation !== null); // a click's goes under its own id
-      const results = rows.slice(0, other < 0 ? rows.length : other).filter((row) => row.kind === "result");
+      const results: ResultRow[] = [];
+      for (const row of rows) {
+        if (row.kind !== "result" || row.correlation !== null) break; // a click's goes under its own id
+        results.push(row);
+      }
       const before = chunk;
       const left = results.length > 1 ? await sendAll(batchesOf(results, chunk)) : await sendOne(first);
       news.beat();
-      if (left) arrears.left({ isThere: online ?? false, isMoving: chunk < before || !store.isWaiting(first.n) });
+      if (left) arrears.left({ isThere: connection.online(), isMoving: chunk < before || !store.isWaiting(first.n) });
       if (left) return true;
     }
   }
@@ -193,30 +114,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       // A batch that can't be taken as a whole is taken apart: one report tells what is wrong with it.
       return isAway(said) || sendOne(fitting[0] as ReportRow);
     }
-    // One commit for all of them: who dies before it asks again under the same keys.
-    const held = new Set<string>();
-    store.write(() => settleMany(fitting, said.value.results, askedAt, held));
-    return held.size > 0;
-  }
-
-  function settleMany(fitting: ResultRow[], outcomes: ResultOutcome[], askedAt: number, held: Set<string>): void {
-    const lastOf = new Map(fitting.map(({ attemptId }, i) => [attemptId, i]));
-    for (const [i, row] of fitting.entries()) {
-      const outcome = outcomes[i];
-      if (held.has(row.attemptId) || attemptsAside.has(row.attemptId) || store.attempt(row.attemptId) === undefined) continue;
-      const answer: Answer =
-        outcome?.status === 200
-          ? { ok: true }
-          : {
-              ok: false,
-              status: outcome?.status ?? 502,
-              code: outcome?.error?.code ?? "NOT_UNDERSTOOD",
-              message: outcome?.error?.message ?? saying("no_outcome"),
-            };
-      // Those before an attempt's last report are only marked: the last moves the attempt for all of them.
-      if (answer.ok && lastOf.get(row.attemptId) !== i) store.settle(row.n, "taken", null);
-      else if (settle(row, answer, askedAt)) held.add(row.attemptId);
-    }
+    return settleMany(fitting, said.value.results, askedAt);
   }
 
   /** Pictures are evidence too, but nothing waits for them. */
@@ -262,9 +160,8 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   }
   const running = Promise.all([rounds(drain), rounds(sendPictures)]);
   return {
-    online: () => online ?? false,
-    /** Why the cloud won't have us, if it won't. */
-    stopped: () => stopped,
+    online: connection.online,
+    stopped: connection.stopped,
     /** Every other call tells how it went, so that one truth is known of the connection. */
     heard,
     /** Whether what waits here is to be told before anything else is claimed. */
@@ -275,25 +172,6 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       over = true;
       stop.beat();
       await running;
-    },
-  };
-}
-
-/** Reports, by their id, that the cloud answered with an internal error: tried again later, behind all others. A few only: if there are more, the cloud itself is at fault and all wait. */
-function asides(clock: Clock, ms: number) {
-  const untilOf = new Map<string, number>();
-  return {
-    has: (id: string): boolean => untilOf.has(id),
-    /** False where there are too many already. */
-    put: (id: string): boolean => {
-      if (untilOf.size >= STUMBLES_MAX) return false;
-      untilOf.set(id, clock.now() + ms);
-      return true;
-    },
-    /** Those whose time isn't up yet. */
-    ids: (): string[] => {
-      for (const [id, until] of untilOf) if (until <= clock.now()) untilOf.delete(id);
-      return [...untilOf.keys()];
     },
   };
 }
