@@ -139,6 +139,10 @@ export function askOf({ stage, work, task, ended }: Asking): Ask | null {
   return hasSeenOther({ work }) ? "destroy_earlier" : null;
 }
 
+/** Its printer hasn't answered for it yet. */
+export const isAwaited = (attempt: Attempt): boolean =>
+  askOf(attempt) === null && attempt.stage !== "printed" && attempt.work.completion === undefined;
+
 /** Also where the same is asked, and more is known of what may have come out since: who looked before that looks again. */
 export const isAskedAnew = (before: Asking, now: Asking): boolean =>
   askOf(now) !== askOf(before) || now.work.unknown !== before.work.unknown || now.work.held !== before.work.held;

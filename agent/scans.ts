@@ -3,8 +3,8 @@ import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
 import { maySkip } from "./answers.ts";
-import { askOf, type Attempt } from "./attempt.ts";
-import { FIELD_MS, type HeardTag, judgeTag, type Tag } from "./rfid.ts";
+import { askOf, type Attempt, isAwaited } from "./attempt.ts";
+import { FIELD_MS, type Tag } from "./rfid.ts";
 import { judgeScan } from "./scan-rules.ts";
 import { scanResultOf } from "./scan-result.ts";
 import type { Sighting, Trouble } from "./scanners/scanner.ts";
@@ -13,6 +13,7 @@ import { instant } from "./clock.ts";
 import { actorOf, type Floor } from "./floor.ts";
 import { scanned } from "./steps.ts";
 import type { Intended } from "./symbol-check.ts";
+import { tagsOf } from "./tags.ts";
 import { forgetTwin, SEEN_AHEAD_MS } from "./twins.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
@@ -23,14 +24,10 @@ export type Scans = ReturnType<typeof scansOf>;
 /** `aheadSince`: when it was first scanned, where the printer hadn't answered for its label by then. */
 type Awaiting = { seen: Sighting; operator: string | undefined; aheadSince: string | undefined; cancel(): void };
 const NOTHING = { moved: false, job_ref: null, why: null };
-const TAGS_KEPT = 200;
 /** What waits for its tag looks again so soon: where another has left the field it is seen before the next one comes by. */
 const AGAIN_MS = FIELD_MS / 4;
-const NEAR = 200; // labels whose chips may still lie about
-/** Its printer hasn't answered for it yet. */
-const isAwaited = (attempt: Attempt): boolean =>
-  askOf(attempt) === null && attempt.stage !== "printed" && attempt.work.completion === undefined;
 const UNDER_WAY = new Set(["sending", "sent", "printed"]);
+/** A camera goes on seeing the label that it has verified, for as long as it lies there. */
 const STILL = new Set(["repeated", "not_sealed"]);
 /** As far as is known here: the cloud may not have heard of it, but it hasn't refused it. */
 const isSealed = ({ ended, stage }: Attempt): boolean => ended === "sealed" || (ended === null && stage === "sealing");
@@ -41,7 +38,7 @@ const BLOB_TYPES: [start: string, type: string][] = [
 
 export function scansOf(floor: Floor, { independentReader }: { independentReader: boolean }) {
   const { store, clock, say, news } = floor;
-  const tags: Tag[] = [];
+  const tags = tagsOf(floor, independentReader);
   const lastWords = new Map<string, ScanNews>();
   const lastText = new Map<string, string>();
   /** The last look of each scanner, where it told nothing new and so wasn't written down: it is as soon as a label is under way. */
@@ -63,9 +60,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   }
 
   function sighting(seen: Sighting, operator?: string): ScanAnswer {
-    const open = store.inHand().filter(({ stage }) => UNDER_WAY.has(stage));
-    const target =
-      open.find(({ task }) => task.digital_link === seen.text) ?? open.findLast(({ stage }) => stage === "printed") ?? open.at(-1);
+    const target = targetOf(seen);
     const before = unsaid.get(seen.scanner);
     if (target && before) store.sighting(before);
     const said = target ? judged(seen, target, operator) : unexpected(seen);
@@ -75,10 +70,15 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       unsaid.delete(seen.scanner);
     } else unsaid.set(seen.scanner, seen);
     lastText.set(seen.scanner, seen.text);
-    // A camera goes on seeing the label that it has verified, for as long as it lies there.
     const isStill = seen.source === "camera";
-    note(seen.scanner, seen.scanned_at, said, said.moved ? "info" : isStill && STILL.has(said.why ?? "") ? "debug" : "warn", isStill);
+    const isOld = isStill && STILL.has(said.why ?? "");
+    note(seen.scanner, seen.scanned_at, said, said.moved ? "info" : isOld ? "debug" : "warn", isStill);
     return said;
+  }
+  /** The label that was scanned, where it is under way; else the one that lies there; else the one that was sent last. */
+  function targetOf({ text }: Sighting): Attempt | undefined {
+    const open = store.inHand().filter(({ stage }) => UNDER_WAY.has(stage));
+    return open.find(({ task }) => task.digital_link === text) ?? open.findLast(({ stage }) => stage === "printed") ?? open.at(-1);
   }
 
   function unexpected({ text }: Sighting): ScanAnswer {
@@ -124,7 +124,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     const isAhead = isAwaited(attempt);
     if (!isAhead && aheadSince !== undefined && forgetTwin(floor, attempt, SEEN_AHEAD_MS + AGAIN_MS, aheadSince))
       return { moved: false, words: saying("earlier_first"), job_ref: jobRef, why: "old_label" };
-    const tag = tagFor(attempt);
+    const tag = tags.tagOf(attempt);
     if ("words" in tag) {
       if (tag.wait) wait(attemptId, { seen, operator, aheadSince: isAhead ? (aheadSince ?? seen.scanned_at) : undefined });
       return { moved: false, words: tag.words, job_ref: jobRef, why: "tag" };
@@ -172,52 +172,10 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     };
   const later = safely((attemptId: string) => again(attemptId, true)); // the same word again is no news
 
-  /** The last reading of each is kept: a reader that reads one tag hundreds of times a second forgets no other for it. */
   function read(tag: Tag): void {
-    const before = tags.findIndex(({ reader, epc, tid }) => reader === tag.reader && epc === tag.epc && tid === tag.tid);
-    const [earlier] = before >= 0 ? tags.splice(before, 1) : [];
-    tags.push(tag);
-    tags.splice(0, tags.length - TAGS_KEPT);
-    // One that goes on being read is no news: what waits for its tag looks again by itself.
-    if (earlier && Date.parse(tag.read_at) - Date.parse(earlier.read_at) < FIELD_MS) return;
+    if (!tags.add(tag)) return;
     note(tag.reader, tag.read_at, { words: saying("tag_read", { epc: tag.epc }), ...NOTHING }, "debug");
     for (const attemptId of Array.from(awaiting.keys())) again(attemptId);
-  }
-
-  /** Tags of labels that are sealed may lie next to this one; a chip that another label has isn't this one's, whatever is written on it now. */
-  function chipsAbout({ attemptId, task }: Attempt): { usedTids: Set<string>; isOfSealed(tag: Tag): boolean } {
-    const about = [...store.unheard(NEAR), ...store.recent(NEAR), ...store.allOfLink(task.digital_link)];
-    const others = about.filter((one) => one.attemptId !== attemptId && one.work.rfid !== undefined);
-    const exists = (one: Attempt) => store.labelsOf(one.attemptId).some(({ state }) => state !== "not_printed");
-    const sealed = others.filter(({ ended, stage }) => ended === "sealed" || stage === "sealing").map(({ work }) => work.rfid);
-    return {
-      usedTids: new Set(others.filter(exists).flatMap(({ work }) => work.rfid?.tid ?? [])),
-      isOfSealed: ({ epc, tid }) => sealed.some((one) => one?.epc === epc && (!one.tid || !tid || one.tid === tid)),
-    };
-  }
-
-  type Told = { rfid?: HeardTag } | { words: string; wait: boolean };
-  /** The tag as the best witness there is: a reader that isn't the printer's, where the station has one. */
-  function tagFor(attempt: Attempt): Told {
-    const { task, work } = attempt;
-    if (!task.needs.includes("rfid")) return {};
-    const epc = task.sgtin96_epc?.toUpperCase() ?? "";
-    const { submittedAt = "", destroyedAt = "" } = work;
-    if (independentReader) {
-      const { usedTids, isOfSealed } = chipsAbout(attempt);
-      // What was read before a label of it was destroyed may have been that one's, which can carry the same EPC, unless the chip is the one that the printer wrote.
-      const isSince = ({ read_at: at, tid }: Tag) =>
-        at >= submittedAt && (at > destroyedAt || (tid !== undefined && tid === work.rfid?.tid));
-      const recent = tags.filter((tag) => isSince(tag) && (tag.epc === epc || !isOfSealed(tag)));
-      const latest = recent.at(-1);
-      if (!latest) return { words: saying("tag_next"), wait: true };
-      const verdict = judgeTag(epc, latest, { submittedAt, recent, usedTids, ...(work.rfid?.tid ? { printerTid: work.rfid.tid } : {}) });
-      if (!verdict.good) return { words: verdict.words, wait: true };
-      return { rfid: { ...verdict.evidence, ...(latest.simulated ? { simulated: true } : {}) } };
-    }
-    if (work.rfid) return { rfid: work.rfid };
-    if (isAwaited(attempt)) return {}; // the printer hasn't answered yet; its word is added when it does
-    return { words: saying("tag_unread"), wait: false };
   }
 
   function intendedOf(attempt: Attempt, { symbol }: Sighting): { intended?: Intended } {
