@@ -5,7 +5,7 @@ import { saying } from "#shared/sayings.ts";
 import type { Grade } from "#shared/states.ts";
 import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../duplex.ts";
-import { dialogue, lane, nameless } from "./dialogue.ts";
+import { dialogue, lane } from "./dialogue.ts";
 import {
   type Capabilities,
   type Completion,
@@ -21,16 +21,15 @@ import {
   type Printer,
   type Profile,
   says,
-  type Status,
   type Submission,
   timingOf,
   type Waiting,
 } from "./driver.ts";
-import { type Answer, lexer, PAPER_END, PAPER_LOW, realtimeFaults, unaskedFaults } from "./escpos-answers.ts";
+import { type Answer, lexer, PAPER_END } from "./escpos-answers.ts";
+import { healthOf } from "./escpos-health.ts";
+import { askPaper, paperOf } from "./escpos-paper.ts";
 import { rasterOf } from "./escpos-raster.ts";
 
-const REALTIME_QUESTIONS = [1, 2, 3, 4] as const;
-const QUIET_MS = 200;
 const ECHO = saying("echo");
 const HEARD_MAX = 64;
 /** After these a label goes on in another place, or on another roll. */
@@ -38,8 +37,6 @@ const CUTTING = new Set<FaultName>(["media-out", "head-open"]);
 
 const bytes = (...values: number[]): Buffer => Buffer.from(values);
 const askDone = (token: string): Buffer => Buffer.concat([bytes(0x1d, 0x28, 0x48, 6, 0, 0x30, 0x30), Buffer.from(token, "latin1")]); // GS ( H
-const askPaper = bytes(0x1d, 0x72, 1); // GS r 1
-const askNow = (n: number): Buffer => bytes(0x10, 0x04, n); // DLE EOT n
 const dropAll = bytes(0x10, 0x14, 8, 1, 3, 20, 1, 6, 2, 8); // DLE DC4 8
 
 type Fence = NonNullable<Profile["fence"]>;
@@ -53,16 +50,9 @@ const FENCES: Record<Fence, { grade?: Grade; question(token: string): Buffer }> 
 function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
   const alone = lane();
-  let asb: number[] | undefined;
   let fence: Fence | undefined = profile.fence;
   let inFlight: string | undefined;
-  let owed = 0; // answers to GS r that are still to come: they carry no name
-  let settled = false;
-  let strays = 0; // answers to GS r that nobody asked for
-  let papers: number[] = []; // what came since the label in flight was sent
-  let echoes = false;
-  let tellsHealth = false;
-  let inStep = true;
+  let echoes = false; // its line does
   const heard = new Map<string, number>();
   let paperless: string | undefined; // the label behind which it answered that its paper has ended
   let stopped: { token: string; faults: Fault[] } | undefined; // the label in which it stood still, perhaps: it goes on with the next row, on the next roll
@@ -70,95 +60,33 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     if (!heard.has(token)) heard.set(token, clock.now()); // the first counts, a second is an echo
     for (const oldest of [...heard.keys()].slice(0, -HEARD_MAX)) heard.delete(oldest);
   };
-  const statuses = nameless<number>(() => talk.silence((answer) => answer.kind === "realtime", QUIET_MS));
+  const line = { talk: () => talk, echoes: () => echoes, answerMs: timing.answerMs };
+  const health = healthOf(line, clock);
+  const paper = paperOf(line);
   const talk = dialogue(port, clock, lexer(), (answer) => {
-    if (answer.kind === "realtime") statuses.heard(answer.bits);
-    if (answer.kind === "unasked") asb = answer.bytes;
+    health.heard(answer);
     if (answer.kind === "done") note(answer.token);
     if (answer.kind === "echo") echoes = true;
-    if (answer.kind === "paper") {
-      papers = [...papers, answer.bits].slice(-HEARD_MAX);
-      if (owed === 1 && inFlight !== undefined && fence === "gs-r" && settled) {
-        if ((answer.bits & PAPER_END) === 0) note(inFlight);
-        else paperless = inFlight;
-      }
-      if (owed === 0) {
-        settled = false; // from now on none can be told from another
-        strays += 1;
-      }
-      owed = Math.max(0, owed - 1);
-    }
+    if (answer.kind !== "paper" || !paper.heard(answer.bits) || inFlight === undefined || fence !== "gs-r") return;
+    if ((answer.bits & PAPER_END) === 0) note(inFlight);
+    else paperless = inFlight;
   });
 
   const isAnswered = (token: string) => heard.has(token) || paperless === token || undefined;
   const ask = <T>(question: Buffer, pick: (answer: Answer) => T | undefined) => talk.ask(question, pick, timing.answerMs);
   const isDone = async (token = tokenOf()) =>
     (await ask(askDone(token), (answer) => (answer.kind === "done" && answer.token === token ? true : undefined))) ?? false;
-  async function answersPaper(): Promise<boolean> {
-    owed += 1;
-    return (await ask(askPaper, (answer) => (answer.kind === "paper" ? true : undefined))) ?? false;
-  }
-
-  /** An answer doesn't say which question it answers, so old ones have to be over before the first is asked. */
-  async function statusOf(n: 1 | 2 | 3 | 4): Promise<number | undefined> {
-    const wasLate = !inStep; // every question that wasn't heard out has an answer to come
-    if (wasLate) statuses.expectMore();
-    inStep ||= await talk.silence((answer) => answer.kind === "realtime", timing.answerMs);
-    const now = () => ask(askNow(n), (answer) => (answer.kind === "realtime" ? answer.bits : undefined));
-    const bits = inStep ? await statuses.answer(now, n === 4 || wasLate) : undefined; // the last of a look: what is left over would be the first of the next one's
-    tellsHealth ||= bits !== undefined;
-    inStep &&= bits !== undefined || !tellsHealth; // who never answered doesn't know the question
-    return bits;
-  }
-
-  async function health(): Promise<Omit<Status, "counters">> {
-    const faults: Fault[] = [];
-    const source: string[] = [];
-    const warnings: string[] = [];
-    for (const n of REALTIME_QUESTIONS) {
-      const bits = await statusOf(n);
-      if (bits === undefined && n === 1) break; // it doesn't know the question
-      if (bits === undefined) continue;
-      source.push(`DLE EOT ${n}`);
-      faults.push(...realtimeFaults(n, bits));
-      if (n === 4 && (bits & PAPER_LOW) !== 0) warnings.push(saying("paper_low"));
-    }
-    if (source.length === 0 && asb && !echoes && !talk.closed()) {
-      source.push("ASB");
-      faults.push(...unaskedFaults(asb));
-    }
-    const causes = faults.filter(({ name }, i) => faults.findIndex((fault) => fault.name === name) === i && name !== "offline");
-    const named = causes.length > 0 ? causes : faults.slice(-1); // the last is the one that says most
-    return { at: clock.now(), source, ready: source.length === 0 ? null : named.length === 0, faults: named, warnings, waiting: null };
-  }
-
+  const isBlocked = async () => (await health.look()).faults.length > 0;
   /** Printing nothing, the questions that stand behind a label are answered at once by a printer that knows them, unless it is blocked. */
   async function findFence(): Promise<Fence | undefined> {
     if (await isDone()) return "gs-h";
-    if (await settle()) return "gs-r";
-    return (await health()).faults.length > 0 ? undefined : "none";
-  }
-  /** Answers to GS r have no name: before a new question means anything each one still under way has to arrive, and then none that wasn't asked for. */
-  async function settle(tries = 2): Promise<boolean> {
-    const before = strays;
-    if (!(await answersPaper())) return false;
-    await talk.pause(QUIET_MS);
-    owed = 0;
-    settled = strays === before && !echoes;
-    return settled || (tries > 1 && !echoes && settle(tries - 1)); // a late answer comes once, noise again
-  }
-
-  /** A byte without a name may be a line's noise, or of a printer that was switched off and on: it has to answer once more, and the same. */
-  async function isItsOwn(): Promise<boolean> {
-    const before = papers.length;
-    const isAnswered = (await settle(1)) || papers.length > before;
-    const isOne = papers.every((bits) => bits === papers[0]);
-    return isOne && (isAnswered || (await health()).faults.length > 0); // the roll may have ended with this label
+    if (await paper.settle()) return "gs-r";
+    return (await isBlocked()) ? undefined : "none";
   }
 
   async function probe(): Promise<Capabilities> {
     fence ??= await findFence();
-    const { source } = await health();
+    const { source } = await health.look();
     return {
       driver: "escpos",
       identity: null, // clones answer with the name of what they imitate
@@ -189,17 +117,15 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const offered = { token, bytesOffered: sent.length, before: NO_COUNTERS };
     const refused = (fault: string): Submission => ({ ...offered, bytesAccepted: 0, retryable: true, at: clock.now(), fault });
     if (inFlight !== undefined) return refused(says.otherInFlight);
-    if (fence === "gs-r" && !settled && !(await settle())) return refused(echoes ? ECHO : saying("silent_or_talkative"));
-    if (tellsHealth && (await statusOf(1)) === undefined)
-      return refused(statuses.areTalkative() ? saying("status_drowned") : saying("status_silent"));
+    if (fence === "gs-r" && !paper.isSettled() && !(await paper.settle())) return refused(echoes ? ECHO : saying("silent_or_talkative"));
+    if (await health.isSilent()) return refused(health.areTalkative() ? saying("status_drowned") : saying("status_silent"));
     if (!mayLeave()) return refused(says.nothingLeft);
     const at = clock.now();
     inFlight = token;
-    papers = [];
-    if (fence === "gs-r") owed += 1;
+    paper.sends(fence === "gs-r");
     const { accepted, fault } = await talk.send(sent, timing.stallMs);
     if (accepted === 0) inFlight = undefined;
-    if (accepted < sent.length) settled = false;
+    if (accepted < sent.length) paper.unsettle();
     return { ...offered, bytesAccepted: accepted, retryable: accepted === 0, at, ...(fault === undefined ? {} : { fault }) };
   }
 
@@ -207,26 +133,17 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const { token } = submission;
     const done = (completion: Completion) => {
       if (inFlight === token && completion.outcome !== "blocked" && !isCut(submission)) inFlight = undefined;
-      if (completion.outcome === "unknown") settled = false;
+      if (completion.outcome === "unknown") paper.unsettle();
       return completion;
     };
     if (submission.retryable) return done(verdict(token, "failed", says.nothingLeft));
     return inTime(clock, withinMs, async (isUp) => {
       for (;;) {
-        const at = heard.get(token);
-        if (at !== undefined && fence === "gs-r" && !(await isItsOwn())) return done(verdict(token, "unknown", saying("noise_behind")));
-        if (at !== undefined && stopped?.token === token)
-          return done(verdict(token, "unknown", saying("stopped_within", { faults: faultWords(stopped.faults) }), stopped));
-        if (at !== undefined) return done(verdict(token, "confirmed", saying("answered_behind"), { answeredAt: at }));
-        if (paperless === token) {
-          const why = saying("paper_ended_behind");
-          return done(verdict(token, "unknown", why, { faults: [{ name: "media-out", words: saying("out_of_paper") }] }));
-        }
-        const lost = talk.closed();
-        if (lost) return done(verdict(token, "unknown", says.lost(lost)));
+        const end = await endOf(token);
+        if (end) return done(end);
         await talk.hear(() => isAnswered(token), timing.pollMs);
         if (isAnswered(token) || talk.closed()) continue;
-        const { faults, source } = await health();
+        const { faults, source } = await health.look();
         if (faults.some(({ name }) => CUTTING.has(name))) stopped = { token, faults };
         if (isAnswered(token)) continue;
         if (faults.length > 0) return done(verdict(token, "blocked", says.blocked(faults), { faults }));
@@ -236,6 +153,22 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         return done({ ...said, ...(talk.closed() ? {} : { unanswered: true }) });
       }
     });
+  }
+
+  /** A label's end by what has come; undefined where nothing has. */
+  async function endOf(token: string): Promise<Completion | undefined> {
+    const at = heard.get(token);
+    if (at !== undefined) {
+      if (fence === "gs-r" && !(await paper.isItsOwn(isBlocked))) return verdict(token, "unknown", saying("noise_behind"));
+      if (stopped?.token !== token) return verdict(token, "confirmed", saying("answered_behind"), { answeredAt: at });
+      return verdict(token, "unknown", saying("stopped_within", { faults: faultWords(stopped.faults) }), stopped);
+    }
+    if (paperless === token) {
+      const faults: Fault[] = [{ name: "media-out", words: saying("out_of_paper") }];
+      return verdict(token, "unknown", saying("paper_ended_behind"), { faults });
+    }
+    const lost = talk.closed();
+    return lost && verdict(token, "unknown", says.lost(lost));
   }
 
   function verdict(
@@ -259,7 +192,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
 
   return {
     probe: () => alone(probe),
-    preflight: () => alone(async () => ({ ...(await health()), counters: NO_COUNTERS })),
+    preflight: () => alone(async () => ({ ...(await health.look()), counters: NO_COUNTERS })),
     encode: async (bitmap, { epc, token = tokenOf() } = {}) => {
       if (epc !== undefined) throw noEncoder(profile);
       if (!/^[0-9A-Z]{4}$/.test(token)) throw new TypeError(`the token ${token} isn't four of 0-9 and A-Z`);
@@ -274,7 +207,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       alone(async () => {
         // A blocked printer answers nothing that stands in its queue, so its word that the queue is empty has to do.
         const clean = (await ask(dropAll, (answer) => (answer.kind === "cleared" ? true : undefined))) ?? false;
-        settled = false;
+        paper.unsettle();
         if (clean) inFlight = undefined;
         const waiting = clean ? 0 : null;
         return { clean, waiting, words: says.waiting(waiting) };
