@@ -46,12 +46,13 @@ function checkLabels({ printers }: AgentConfig, { logger }: AgentLog): void {
   for (const { name, words } of unfit) logger.warn({ event: "label", printer: name }, words);
 }
 
-const SAYS_READY = new Set(["trace", "debug", "info"]);
+/** At these the log shows it. Its logger can't be asked: it takes every line, for the console. */
+const SHOWS_INFO = new Set(["trace", "debug", "info"]);
 /** Said at any log level: who asked for a free port has to learn which, and who began in another folder that its buffer is another one. */
 function sayReady({ logger }: AgentLog, { station, logLevel, dataDir }: AgentConfig, url: string): void {
   const line = { event: "ready", url, pid: process.pid, dataDir: resolve(dataDir), ...(station === undefined ? {} : { station }) };
   logger.info(line, `the console is at ${url}`);
-  if (!SAYS_READY.has(logLevel)) process.stdout.write(`${JSON.stringify({ level: "info", time: new Date().toISOString(), ...line })}\n`);
+  if (!SHOWS_INFO.has(logLevel)) process.stdout.write(`${JSON.stringify({ level: "info", time: new Date().toISOString(), ...line })}\n`);
 }
 
 const LOOK_MS = 2_000;
