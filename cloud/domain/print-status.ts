@@ -24,7 +24,6 @@ const take = prepared(
     .set({ ...printOutcome, printBatch: sql`${sql.placeholder("batch")}` })
     .where(isIt)
     .returning({
-      productId: serials.productId,
       gtin: serials.gtin,
       openJob: serials.openJob,
       sealedJob: serials.sealedJob,
@@ -33,6 +32,7 @@ const take = prepared(
 );
 
 type Printed = PrintOutcome & { serial: string };
+type Taken = NonNullable<Awaited<ReturnType<typeof take.get>>>;
 
 /** The key that a batch is known by when it brings none: its own digest, within the tenant. */
 const keyOf = (results: readonly Outcome[]): Buffer => hash("sha256", canonical(results), "buffer");
@@ -102,7 +102,6 @@ export async function report(tx: Tx, by: By, results: readonly Outcome[], { keyl
 type Given = { batch: Buffer; stood: Before; origin: string };
 async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, stood, origin }: Given): Promise<PrintStatusTaken> {
   const last = lastWords(results);
-  const known = new Set<string>();
   const changed = new Map([...stood.jobs.values()].map(({ serial, updatedAt }) => [serial, updatedAt]));
   const inOrder = inTurn(last.keys()).flatMap((serial) => last.get(serial) ?? []);
   const all = await together(
@@ -111,23 +110,43 @@ async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, sto
       return { ...outcome, taken: await take.get({ tenantId: by.tenantId, ...outcome, now, batch }) };
     }),
   );
-  for (const { serial, status, taken } of all) {
-    if (!taken) continue;
-    known.add(serial);
-    if (status !== "printed") continue;
-    // Voiding told of the labels that there were by then; of this one nobody has.
-    if (taken.voidedAt !== null && !stood.printed.has(serial))
-      await epcis.decommissioned(tx, by.tenantId, { digitalLink: digitalLink(origin, taken.gtin, { serial }), at: tx.now });
-    if (!taken.openJob || taken.sealedJob !== null) continue;
-    const job = stood.jobs.get(taken.openJob);
-    if (!job) throw overtaken(`the serial ${serial}`);
-    await warnOfOther(tx, job);
-  }
+  for (const { serial, status, taken } of all)
+    if (taken && status === "printed") await followPrinted(tx, by.tenantId, { serial, ...taken }, stood, origin);
+  const known = new Set(all.flatMap(({ serial, taken }) => (taken ? serial : [])));
   const { updated = [], unknown = [] } = Object.groupBy(last.values(), ({ serial }) => (known.has(serial) ? "updated" : "unknown"));
   const printed = updated.filter(({ status }) => status === "printed");
   const failed = updated.filter(({ status }) => status === "failed");
   const reportedAt = instant(tx.now);
-  const serialsOf = (some: Printed[]) => some.map(({ serial }) => serial);
+  return {
+    updated: serialsOf(updated),
+    unknown: serialsOf(unknown),
+    printed: serialsOf(printed),
+    failed: serialsOf(failed),
+    reportedAt,
+    events: await tell(tx, by, printed, failed, reportedAt),
+  };
+}
+const serialsOf = (some: readonly Printed[]): string[] => some.map(({ serial }) => serial);
+
+/** What a label from elsewhere means for its voided serial, and for the job that is open for it here. */
+async function followPrinted(tx: Tx, tenantId: string, label: { serial: string } & Taken, stood: Before, origin: string): Promise<void> {
+  const { serial, gtin, voidedAt, openJob, sealedJob } = label;
+  // Voiding told of the labels that there were by then; of this one nobody has.
+  if (voidedAt !== null && !stood.printed.has(serial))
+    await epcis.decommissioned(tx, tenantId, { digitalLink: digitalLink(origin, gtin, { serial }), at: tx.now });
+  if (!openJob || sealedJob !== null) return;
+  const job = stood.jobs.get(openJob);
+  if (!job) throw overtaken(`the serial ${serial}`);
+  await warnOfOther(tx, job);
+}
+
+async function tell(
+  tx: Tx,
+  by: By,
+  printed: readonly Printed[],
+  failed: readonly Printed[],
+  reportedAt: string,
+): Promise<PrintStatusTaken["events"]> {
   const events: PrintStatusTaken["events"] = [];
   if (printed.length > 0) {
     const webhooksNotified = await emit(tx, by, "print.confirmed", { serials: serialsOf(printed), reportedAt });
@@ -138,12 +157,5 @@ async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, sto
     const webhooksNotified = await emit(tx, by, "print.failed", { serials: serialsOf(failed), failures, reportedAt });
     events.push({ type: "print.failed", webhooksNotified });
   }
-  return {
-    updated: serialsOf(updated),
-    unknown: serialsOf(unknown),
-    printed: serialsOf(printed),
-    failed: serialsOf(failed),
-    reportedAt,
-    events,
-  };
+  return events;
 }
