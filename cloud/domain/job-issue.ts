@@ -78,13 +78,14 @@ async function printable(tx: Tx, by: By, input: JobCreate, { obstacles }: Issue)
   return row;
 }
 
-async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue, ref: string): Promise<jobs.Row> {
+type About = { ref: string; origin: string; carrier: carriers.Row; tenant: Awaited<ReturnType<typeof jobs.tenantOf>> };
+/** A job as it begins. */
+function fresh(tx: Tx, by: By, input: JobCreate, { ref, origin, carrier, tenant }: About): jobs.Row {
   const { needs = ["qr"], template, priority = 0, station, max_attempts: most, reprint = false, reason = null } = input;
-  const [carrier, tenant] = await together([printable(tx, by, input, common), jobs.tenantOf(tx, by.tenantId)]);
-  const { gtin, serial, productId, strayJob, printStatus } = carrier;
+  const { gtin, serial, productId } = carrier;
   const named = carriers.epcOf(tenant.prefixes, gtin, serial);
   if (needs.includes("rfid") && "fault" in named) throw new Refusal("EPC_UNAVAILABLE", named.fault);
-  const row: jobs.Row = {
+  return {
     tenantId: by.tenantId,
     jobRef: ref,
     state: "QUEUED",
@@ -94,7 +95,7 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue, ref: st
     productId,
     gtin,
     serial,
-    digitalLink: digitalLink(common.origin, gtin, { serial }),
+    digitalLink: digitalLink(origin, gtin, { serial }),
     sgtin96Epc: "epc" in named ? named.epc : null,
     needs: jobs.maskOf(needs),
     template: template ?? tenant.template ?? ANY_TEMPLATE,
@@ -117,13 +118,19 @@ async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue, ref: st
     createdAt: tx.now,
     updatedAt: tx.now,
   };
+}
+
+async function issueOne(tx: Tx, by: By, input: JobCreate, common: Issue, ref: string): Promise<jobs.Row> {
+  const [carrier, tenant] = await together([printable(tx, by, input, common), jobs.tenantOf(tx, by.tenantId)]);
+  const row = fresh(tx, by, input, { ref, origin: common.origin, carrier, tenant });
+  const seen = { seenStray: carrier.strayJob ?? "", seenStatus: carrier.printStatus ?? "" };
   const [, opened] = await together([
-    products.nowPrinted(tx, by.tenantId, productId), // before the serial, as everybody does
-    open.run({ ...row, seenStray: strayJob ?? "", seenStatus: printStatus ?? "" }),
+    products.nowPrinted(tx, by.tenantId, row.productId), // before the serial, as everybody does
+    open.run({ ...row, ...seen }),
     insertJob.run(row),
-    jobs.record(tx, row, { actor: { kind: "issuer", id: by.actor.id }, reason }),
+    jobs.record(tx, row, { actor: { kind: "issuer", id: by.actor.id }, reason: row.reason }),
   ]);
-  if (opened === 0) throw overtaken(`serial ${serial}`);
+  if (opened === 0) throw overtaken(`serial ${row.serial}`);
   waits(tx, row);
   return row;
 }
