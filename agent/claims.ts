@@ -11,14 +11,10 @@ import { startRounds } from "./rounds.ts";
 import type { CloudTime } from "./cloud-time.ts";
 import type { Standing } from "./standing.ts";
 import { takersOf } from "./template.ts";
+import { warinessOf } from "./wariness.ts";
 
 const POLL_MS = 2_000; // until the cloud has said otherwise
 const INFO_MS = 300_000;
-/** So many jobs in a row whose envelopes aren't to be trusted: what is wrong isn't theirs, and each more that is claimed is an attempt less that it has. */
-const DISTRUSTED_MAX = 3;
-const DISTRUSTED_AGAIN_MS = 300_000;
-const REFUSED_MAX = 3; // labels in a row of which the cloud won't hear: each more is paper for nothing
-const UNSEEN_MAX = 50; // as many as are shown
 const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
 export type Asked = { key: string; body: ClaimBatch; at: number };
@@ -43,18 +39,7 @@ export function claimsOf(deps: ClaimDeps) {
     keptKey = asked?.key;
   }
   let infoAt = -Infinity;
-  const distrusted = new Set<string>();
-  let distrustedAt = -Infinity;
-  const isWary = () => distrusted.size >= DISTRUSTED_MAX;
-  const begunAt = clock.now(); // with other settings, perhaps
-  let probedAt = -Infinity; // one was claimed in spite of that, of which nothing may be heard yet
-  /** When the cloud refused what it was told of the last of so many labels, where it refused it of all of them and nobody has seen to that; else null. */
-  function refusedAt(): number | null {
-    const last = store.recent(REFUSED_MAX).filter(({ ended, updatedAt }) => ended?.startsWith("quarantined") && updatedAt >= begunAt);
-    if (last.length < REFUSED_MAX) return null;
-    const unseen = new Set(store.quarantined(UNSEEN_MAX).map((row) => row.attempt_id));
-    return last.some(({ attemptId }) => unseen.has(attemptId)) ? (last[0]?.updatedAt ?? null) : null;
-  }
+  const wariness = warinessOf(floor);
 
   const ahead = () => store.inHand().filter((one) => !paperMayExist(one));
   const blocked = () => working().length === 0;
@@ -122,12 +107,11 @@ export function claimsOf(deps: ClaimDeps) {
     if (!verdict.good) {
       const message = `the envelope of ${job.job_ref} isn't to be trusted: ${verdict.why}`;
       store.quarantine({ jobRef: job.job_ref, attemptId, code: "ENVELOPE_REFUSED", message, what: envelope });
-      distrusted.add(job.job_ref);
-      distrustedAt = clock.now();
+      wariness.distrusts(job.job_ref);
       say("error", { event: "envelope", job_ref: job.job_ref }, message);
       return; // its lease ends by itself; a stranger's claim deserves no answer
     }
-    distrusted.clear();
+    wariness.trusts();
     const { leaseSeconds } = config.claim;
     const taken = store.take({
       attemptId,
@@ -167,12 +151,9 @@ export function claimsOf(deps: ClaimDeps) {
     letGo();
     isHeld = uplink.goesFirst();
     if (isHeld) return uplink.stopped() === null ? standing.refresh() : undefined; // asks no more than whether the cloud is there again
-    const refusedLast = refusedAt();
-    const inVainAt = Math.max(isWary() ? distrustedAt : -Infinity, refusedLast === null ? -Infinity : Math.max(refusedLast, probedAt));
-    const isToTry = clock.now() - inVainAt > DISTRUSTED_AGAIN_MS;
-    const most = mayClaim() && isToTry ? Math.min(room(), inVainAt === -Infinity ? Infinity : 1) : 0;
+    const most = mayClaim() ? Math.min(room(), wariness.most()) : 0;
     const came = most > 0 ? await claim(most) : 0;
-    if (came > 0 && refusedLast !== null) probedAt = clock.now();
+    if (came > 0) wariness.claimed();
     wasEmpty = came < most;
   }
   const { wake, end } = startRounds(clock, async () => {
@@ -189,10 +170,8 @@ export function claimsOf(deps: ClaimDeps) {
   return {
     /** Work waits: claim now rather than at the next poll. */
     wake,
-    /** How many jobs in a row weren't to be trusted, where that keeps it from claiming more. */
-    wary: () => (isWary() ? distrusted.size : null),
-    /** Of how many labels in a row the cloud won't hear, where that keeps it from claiming more. */
-    refused: () => (refusedAt() === null ? null : REFUSED_MAX),
+    wary: wariness.distrusted,
+    refused: wariness.refused,
     hungry: () => {
       if (!wasEmpty) wake();
     },
