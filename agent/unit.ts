@@ -85,6 +85,8 @@ export function unitOf(config: AgentConfig, file: string, version: number): stri
   const needed = [process.execPath, launcher, file, ...filesOf(config)];
   const isAtHome = needed.some((path) => ["/home", "/root", "/run/user", homedir()].some((folder) => isUnder(folder, path)));
   const exec = [process.execPath, launcher, "agent", "--config"].map(inCommand).join(" ");
+  const allowed = devices.map((device) => `DeviceAllow=${quoted(device)} rw\n`);
+  const access = [...allowed, ...(groups.length > 0 ? [`SupplementaryGroups=${groups.join(" ")}\n`] : [])].join("");
   return `# Written by imprimatur agent install; remove it with imprimatur agent install --uninstall --yes.
 [Unit]
 Description=Imprimatur station ${(config.station ?? "").replaceAll("%", "%%").replace(/\\$/, "$& ")}
@@ -114,7 +116,7 @@ ProtectHome=${isAtHome ? "read-only" : "yes"}
 PrivateTmp=yes
 PrivateDevices=${devices.length === 0 ? "yes" : "no"}
 DevicePolicy=closed
-${[...devices.map((device) => `DeviceAllow=${quoted(device)} rw`), ...(groups.length > 0 ? [`SupplementaryGroups=${groups.join(" ")}`] : [])].map((line) => `${line}\n`).join("")}NoNewPrivileges=yes
+${access}NoNewPrivileges=yes
 CapabilityBoundingSet=
 AmbientCapabilities=
 ProtectKernelTunables=yes
