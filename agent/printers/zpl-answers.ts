@@ -3,12 +3,14 @@ import type { Buffer } from "node:buffer";
 import { saying } from "#shared/sayings.ts";
 import type { Fault, FaultName } from "./driver.ts";
 
+/** What a label sends home: its tag's EPC as it was read back, the number of the tag's chip (TID), or, where it has no tag, a field with its own token. */
+export type FieldKind = "E" | "T" | "F";
 export type Answer =
   | { kind: "hs"; line: 1 | 2; fields: string[] }
   | { kind: "hqes"; errors: bigint; warnings: bigint; hasErrors: boolean }
   | { kind: "identity"; words: string }
   | { kind: "sgd"; value: string }
-  | { kind: "field"; token: string; what: "E" | "T" | "F"; value: string };
+  | { kind: "field"; token: string; what: FieldKind; value: string };
 
 const FORMS = /\x02([^\x02\x03]*)\x03|"([^"\r\n\x02]+)"|\[([0-9A-F]{8})([EFT]):([^[\]\x02]*)\]/g; // oxlint-disable-line no-control-regex -- STX and ETX frame its answers
 const LEFT_MAX_CHARACTERS = 4_096;
@@ -34,7 +36,7 @@ function answerIn([, framed, quoted, token = "", what, value = ""]: RegExpMatchA
   if (framed !== undefined) return framedAnswer(framed);
   if (quoted !== undefined) return { kind: "sgd", value: quoted };
   if (what === "F" && value.replaceAll("\0", "").trim() !== token) return undefined; // the label's own field, and not only what stands around it
-  return { kind: "field", token, what: what as "E" | "T" | "F", value };
+  return { kind: "field", token, what: what as FieldKind, value };
 }
 
 function framedAnswer(text: string): Answer | undefined {

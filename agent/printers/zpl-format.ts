@@ -2,6 +2,7 @@
 import { Buffer } from "node:buffer";
 import type { Bitmap } from "../bitmap.ts";
 import type { Profile } from "./driver.ts";
+import type { FieldKind } from "./zpl-answers.ts";
 
 const UNITS = "GHIJKLMNOPQRSTUVWXY"; // 1 to 19 times
 const TWENTIES = "ghijklmnopqrstuvwxyz"; // 20 to 400 times, by twenties
@@ -58,7 +59,7 @@ export const UNFILLED = ",";
 
 /** In the order in which the printer has to earn them: dots, tag, and last the answer that says so. */
 export function formatOf(bitmap: Bitmap, token: string, profile: Profile, epc?: string): string {
-  const answer = (field: number, length: number, kind: "E" | "T" | "F") => `^HV${field},${length},[${token}${kind}:${UNFILLED}],L^FS`;
+  const answer = (field: number, length: number, kind: FieldKind) => `^HV${field},${length},[${token}${kind}:${UNFILLED}],L^FS`;
   const tag = [
     `^RS,,,${profile.rfidTries ?? RFID_TRIES},P`, // pause when no tag took it: the default drops the label without a word
     `^RFW,H^FD${epc}^FS`,

@@ -14,6 +14,7 @@ const isCount = (value: string) => /^\d{1,15}$/.test(value.trim()); // what a nu
 const HAS_NONE = "?";
 const QUIET_MS = 100; // after an answer, until another one would be of another question
 
+export type Variables = ReturnType<typeof variablesOf>;
 /** One is asked at a time. */
 export function variablesOf(line: () => Dialogue<Answer>, answerMs: number) {
   let inStep = true;

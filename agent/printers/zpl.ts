@@ -24,15 +24,14 @@ import {
   timingOf,
   type Waiting,
 } from "./driver.ts";
-import { type Answer, faultsOf, flagsOf, type HostStatus, lexer, tidIn, waitingIn, warningsOf } from "./zpl-answers.ts";
+import { lexer, tidIn } from "./zpl-answers.ts";
 import { formatOf, RFID_TRIES, UNFILLED } from "./zpl-format.ts";
-import { type Counter, variablesOf } from "./zpl-variables.ts";
+import { healthOf } from "./zpl-health.ts";
+import { variablesOf } from "./zpl-variables.ts";
 import { capabilitiesOf, verdictsOf } from "./zpl-words.ts";
 
-const SILENCES_MAX = 2; // unanswered questions after which it is taken to have no such counter
 const FIELDS_MAX = 64;
 const SETTLE_STEP_MS = 15;
-const COUNTERS: Counter[] = ["labels", "voids"];
 
 type Heard = { value: string; at: number };
 
@@ -47,53 +46,23 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     fields.set(`${answer.token}${answer.what}`, { value: answer.value, at: clock.now() });
     for (const oldest of [...fields.keys()].slice(0, -FIELDS_MAX)) fields.delete(oldest);
   });
+  const health = healthOf({ talk: () => talk, variables, clock, answerMs: timing.answerMs }, profile);
   const alone = lane();
-  const silences = { labels: 0, voids: 0 };
-  const told = { labels: false, voids: false }; // a counter that was told once has to agree from then on: silence no longer means that there is none
   let fenceSeen = false;
   const mayHold = profile.inFlight ?? 1;
   const inFlight: string[] = []; // in the order in which they come out
   let agreedAt: { labels: number; read: boolean } | undefined; // the counter where it explained all labels before those in flight
-  let usesHostStatus: boolean | undefined; // once it answered ~HS, its silence means something
-
-  const ask = <T>(question: string, pick: (answer: Answer) => T | undefined) => talk.ask(question, pick, timing.answerMs);
-  async function count(which: Counter): Promise<number | null> {
-    if ((silences[which] >= SILENCES_MAX && !told[which]) || (which === "voids" && !profile.rfid)) return null;
-    const value = await variables.count(which);
-    const known = typeof value === "number";
-    silences[which] = known ? 0 : value === null ? SILENCES_MAX : silences[which] + 1;
-    told[which] ||= known;
-    return known ? value : null;
-  }
-  const counters = async (): Promise<Counters> => ({ labels: await count("labels"), voids: await count("voids") });
-
-  /** Silence after ~HS is how newer firmware says that something is wrong: only ~HQES then tells what. */
-  async function health(): Promise<Omit<Status, "counters">> {
-    const lines: HostStatus = {};
-    await ask("~HS", (answer) => {
-      if (answer.kind === "hs") lines[answer.line] = answer.fields;
-      return lines[1] && lines[2] ? true : undefined;
-    });
-    const flags = await ask("~HQES", (answer) => (answer.kind === "hqes" ? answer : undefined));
-    const source = [...(lines[1] ? ["~HS"] : []), ...(flags ? ["~HQES"] : [])];
-    const faults = flags ? faultsOf(flags) : [];
-    faults.push(...flagsOf(lines).filter(({ name }) => !faults.some((fault) => fault.name === name)));
-    usesHostStatus = lines[1] !== undefined || (usesHostStatus ?? false);
-    if (usesHostStatus && !lines[1] && flags && faults.length === 0) faults.push({ name: "silent", words: saying("silent_hs") });
-    const ready = source.length === 0 ? null : faults.length === 0;
-    return { at: clock.now(), source, ready, faults, warnings: warningsOf(flags), waiting: waitingIn(lines) };
-  }
 
   async function preflight(): Promise<Status> {
-    const now = await health();
-    const status = { ...now, counters: await counters() };
+    const now = await health.look();
+    const status = { ...now, counters: await health.counters() };
     if ((status.waiting ?? 0) > 0 && inFlight.length === 0 && !status.faults.some(({ name }) => name === "labels-waiting"))
       status.faults.push({ name: "labels-waiting", words: saying("earlier_wait", { count: status.waiting ?? 0 }) });
     return { ...status, ready: status.faults.length > 0 ? false : status.ready };
   }
 
   async function probe(): Promise<Capabilities> {
-    const model = await ask("~HI", (answer) => (answer.kind === "identity" ? answer.words : undefined));
+    const model = await talk.ask("~HI", (answer) => (answer.kind === "identity" ? answer.words : undefined), timing.answerMs);
     const { source, counters } = await preflight();
     const counter = counters.labels !== null;
     const twoWay = model !== undefined || source.length > 0 || counter;
@@ -112,12 +81,12 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       fault,
     });
     const isBehind = inFlight.length > 0;
-    if (isBehind && (inFlight.length >= mayHold || !told.labels || epc !== undefined)) return refused(says.otherInFlight);
-    if (usesHostStatus === undefined) await health();
-    const before = isBehind ? NO_COUNTERS : await counters(); // behind another one it is where that one leaves it
+    if (isBehind && (inFlight.length >= mayHold || !health.hasTold("labels") || epc !== undefined)) return refused(says.otherInFlight);
+    if (health.usesHostStatus() === undefined) await health.look();
+    const before = isBehind ? NO_COUNTERS : await health.counters(); // behind another one it is where that one leaves it
     if (!isBehind) agreedAt = undefined;
-    const silent = COUNTERS.find((which) => told[which] && before[which] === null);
-    if (!isBehind && silent)
+    const silent = isBehind ? undefined : health.untold(before);
+    if (silent)
       return refused(
         saying(silent === "labels" ? "labels_untold" : "voids_untold", {
           why: saying(variables.areTalkative() ? "more_answers" : "is_it_on"),
@@ -172,9 +141,9 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
 
   /** No answer yet: because it can't print, or because every tag refused. */
   async function whyNot(submission: Submission): Promise<Completion | undefined> {
-    const { faults } = await health();
+    const { faults } = await health.look();
     if (submission.epc !== undefined) {
-      const now = await counters();
+      const now = await health.counters();
       const voids = moved(submission.before.voids, now.voids);
       if (voids !== null && voids >= (profile.rfidTries ?? RFID_TRIES) && moved(submission.before.labels, now.labels) === voids)
         return verdict(submission, "failed", saying("no_tag_took", { count: voids }), { after: now, voids, toDestroy: voids });
@@ -183,7 +152,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   }
 
   async function unanswered(submission: Submission): Promise<Completion> {
-    const after = await counters();
+    const after = await health.counters();
     const labels = moved(submission.before.labels, after.labels);
     const voids = Math.max(0, moved(submission.before.voids, after.voids) ?? 0);
     const reason =
@@ -204,7 +173,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     return inTime(clock, timing.settleMs, async (isUp) => {
       for (;;) {
         const isOver = isUp(); // before it looks: one look comes after the time is up, whatever held this process up meanwhile
-        const { waiting, faults, after } = await alone(async () => ({ ...(await health()), after: await counters() }));
+        const { waiting, faults, after } = await alone(async () => ({ ...(await health.look()), after: await health.counters() }));
         const behind = inFlight.filter((token) => token !== submission.token);
         const toldVoids = moved(submission.before.voids, after.voids);
         const voids = Math.max(0, toldVoids ?? 0);
@@ -214,7 +183,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         const isOut =
           (isCounted || (labels ?? 0) < 0) &&
           (labels === null || labels < 0 || labels > voids + answeredOf(behind)) &&
-          ((waiting !== null && waiting <= behind.length) || (!usesHostStatus && faults.length === 0));
+          ((waiting !== null && waiting <= behind.length) || (!health.usesHostStatus() && faults.length === 0));
         if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
         const why = faultWords(faults);
         if (why) return verdict(submission, "blocked", saying("answered_not_done", { faults: why }), { faults, after, voids });
@@ -256,7 +225,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       const reason = saying("answered_and_counted_many");
       return verdict({ token, before: NO_COUNTERS }, "confirmed", reason, { grade: "B", voids, toDestroy: voids, answered });
     }
-    if (!told.labels) return say("confirmed", saying("answered_no_counter"), voids, "B");
+    if (!health.hasTold("labels")) return say("confirmed", saying("answered_no_counter"), voids, "B");
     if (labels === null) return say("unknown", saying("answered_uncounted"), null);
     return say("unknown", saying("answered_miscounted", { moved: labels, explained: 1 + voids }), null);
   }
@@ -276,11 +245,11 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     flush: () =>
       alone(async () => {
         await talk.send("~JA", timing.answerMs);
-        const { waiting, faults } = await health();
+        const { waiting, faults } = await health.look();
         const clean = waiting === 0;
         if (clean && faults.length > 0 && faults.every(({ name }) => name === "paused")) await talk.send("~PS", timing.answerMs);
         if (clean) inFlight.length = 0;
-        return { clean, waiting, words: says.waiting(waiting), counters: await counters() };
+        return { clean, waiting, words: says.waiting(waiting), counters: await health.counters() };
       }),
     close: () => port.end(),
   };
