@@ -41,12 +41,12 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   let unanswered: number | null = 0; // labels, until one is answered for
   const unsure = new Map<string, number>(); // until when, by their attempt
 
-  async function dispatch(attempt: Attempt, at: Printer, isBehind = false): Promise<Flight | undefined> {
+  async function dispatch(attempt: Attempt, printer: Printer, isBehind = false): Promise<Flight | undefined> {
     floor.hungry();
     const lease = await floor.holds(attempt);
     if (lease === "unknown") doubt(attempt);
-    const { ended, printer } = store.must(attempt.attemptId);
-    if (printer !== null && printer !== config.name) return undefined; // another lane was faster
+    const { ended, printer: taker } = store.must(attempt.attemptId);
+    if (taker !== null && taker !== config.name) return undefined; // another lane was faster
     if (lease !== "alive" || press.isOver() || floor.paused() || ended !== null) {
       if (lease === "unknown" && !isBehind) become("ready", saying("waits_for_cloud"));
       if (lease === "unknown" && !press.isOver()) await news.next(LOOK_MS);
@@ -56,7 +56,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const label = await steps.render(floor, claimed, config);
     if (!label || press.isOver() || !isToSend(attempt.attemptId, "rendered")) return undefined;
     if (!isBehind) become("printing", saying("prints", { job: attempt.jobRef }));
-    const submission = await send(store.must(attempt.attemptId), at, label, isBehind);
+    const submission = await send(store.must(attempt.attemptId), printer, label, isBehind);
     return submission && { attemptId: attempt.attemptId, submission };
   }
 
@@ -77,11 +77,11 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   }
 
   /** Undefined where surely nothing left: the same attempt may be sent again. */
-  async function send(attempt: Attempt, at: Printer, { bitmap }: Label, isBehind: boolean): Promise<Submission | undefined> {
+  async function send(attempt: Attempt, printer: Printer, { bitmap }: Label, isBehind: boolean): Promise<Submission | undefined> {
     const { attemptId, task } = attempt;
     const epc = task.needs.includes("rfid") ? contentOf(attempt).epc : undefined;
     const token = isQueue ? { token: nameOf(attempt) } : {};
-    const encoded = await unlessRefused(floor, attempt, () => at.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token }));
+    const encoded = await unlessRefused(floor, attempt, () => printer.encode(bitmap, { ...(epc === undefined ? {} : { epc }), ...token }));
     if (!encoded || !isToSend(attemptId, "rendered")) return undefined;
     const before = counter.expected();
     const act = intend(attempt, encoded, before);
@@ -90,7 +90,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
       isCalledOff = !isToSend(attemptId, "sending");
       return !isCalledOff;
     };
-    const submission = unnoted(attempt, act, encoded) ?? (await at.submit(encoded, mayLeave));
+    const submission = unnoted(attempt, act, encoded) ?? (await printer.submit(encoded, mayLeave));
     const hasLeft = await durable(() => store.write(() => submitted(attemptId, act, submission, before)));
     news.beat();
     if (hasLeft) {
@@ -99,7 +99,7 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     }
     if (isCalledOff) return undefined;
     if (!submission.retryable) fail(floor, attempt, submission.fault ?? saying("printer_refused"), { disposition: "not_printed" });
-    else if (!isBehind) await openAnew(at, submission);
+    else if (!isBehind) await openAnew(printer, submission);
     return undefined;
   }
 
@@ -122,8 +122,8 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   }
 
   /** A line over which nothing left. One that was hung up while the label was drawn is no fault yet: a new one shows whether the printer is there. */
-  async function openAnew(at: Printer, { fault }: Submission): Promise<void> {
-    const wasQuiet = unsent++ === 0 && at.isHungUp?.() === true;
+  async function openAnew(printer: Printer, { fault }: Submission): Promise<void> {
+    const wasQuiet = unsent++ === 0 && printer.isHungUp?.() === true;
     if (!wasQuiet) become("offline", fault ?? saying("nothing_sent"));
     await press.close();
     if (!wasQuiet) await waitFor(press.isOver, patience.retryMs[0] ?? LOOK_MS);
@@ -144,8 +144,9 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
   }
 
   /** Whether it came out well, so that what is behind it can be told from it. */
-  const follow = (flying: Flight, at: Printer): Promise<boolean> => inTime(clock, patience.blockedMs, (isUp) => followed(flying, at, isUp));
-  async function followed({ attemptId, submission }: Flight, at: Printer, isUp: () => boolean): Promise<boolean> {
+  const follow = (flying: Flight, printer: Printer): Promise<boolean> =>
+    inTime(clock, patience.blockedMs, (isUp) => followed(flying, printer, isUp));
+  async function followed({ attemptId, submission }: Flight, printer: Printer, isUp: () => boolean): Promise<boolean> {
     if (mayHold > 1) become("printing", saying("prints", { job: store.must(attemptId).jobRef }));
     const known = press.capabilities() as Capabilities;
     const isMute = known.fence === "none" || (!attests(known.ceiling) && !isQueue);
@@ -153,16 +154,16 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const within = isMute ? { withinMs: patience.muteMs } : isInVain ? { withinMs: patience.inVainMs } : {};
     const isGone = () => store.must(attemptId).stage !== "sent";
     for (;;) {
-      const completion = await at.awaitCompletion(submission, { signal, ...within });
+      const completion = await printer.awaitCompletion(submission, { signal, ...within });
       if (completion.outcome !== "blocked") {
         if (!isMute && !isQueue) countAnswered(completion, submission);
-        await landed({ attemptId, submission }, at, completion, known);
+        await landed({ attemptId, submission }, printer, completion, known);
         return completion.outcome === "confirmed";
       }
       become("blocked", completion.reason, [], completion.faults);
       if (signal.aborted) return false; // it waits in the printer: the next start asks for it
       if (isGone() || isUp()) {
-        await recall.takeBack(attemptId, at, completion.reason);
+        await recall.takeBack(attemptId, printer, completion.reason);
         return false;
       }
       await waitFor(() => signal.aborted || isGone(), LOOK_MS);
@@ -171,12 +172,12 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
 
   async function landed(
     { attemptId, submission: { token } }: Flight,
-    at: Printer,
+    printer: Printer,
     completion: Completion,
     known: Capabilities,
   ): Promise<void> {
     const { outcome, evidence } = completion;
-    if (outcome === "failed") await at.flush(token);
+    if (outcome === "failed") await printer.flush(token);
     await durable(() =>
       store.write(() => {
         steps.completed(floor, attemptId, completion, config, known);

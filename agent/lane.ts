@@ -58,16 +58,16 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   }
 
   /** Prints a label and, as long as there are more of them, sends the next one behind it, so that the printer needn't stop between two. */
-  async function work(attempt: Attempt, at: Printer): Promise<void> {
-    let flying = await flight.dispatch(attempt, at);
+  async function work(attempt: Attempt, printer: Printer): Promise<void> {
+    let flying = await flight.dispatch(attempt, printer);
     while (flying) {
       const isOut = new AbortController();
       const [followed, behind] = await Promise.allSettled([
-        flight.follow(flying, at).finally(() => {
+        flight.follow(flying, printer).finally(() => {
           isOut.abort();
           news.beat();
         }),
-        mayHold > 1 ? goBehind(flying, at, isOut.signal) : undefined,
+        mayHold > 1 ? goBehind(flying, printer, isOut.signal) : undefined,
       ]);
       const next = behind.status === "fulfilled" ? behind.value : undefined;
       const isWell = followed.status === "fulfilled" && followed.value;
@@ -82,7 +82,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   }
 
   /** The next label, sent while this one moves; undefined where this one is out before there is one. */
-  async function goBehind({ attemptId }: Flight, at: Printer, isOut: AbortSignal): Promise<Flight | undefined> {
+  async function goBehind({ attemptId }: Flight, printer: Printer, isOut: AbortSignal): Promise<Flight | undefined> {
     if (!press.capabilities()?.counter || !isPlain(store.must(attemptId))) return undefined;
     while (!isOut.aborted && !isOver()) {
       const inHand = store.inHand();
@@ -90,7 +90,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
       const isFree = held.length < mayHold && held.every((one) => askOf(one) === null) && press.state().status === "printing";
       const next = isFree && !tests.isAsked() ? pick(inHand) : undefined;
       if (next && !isPlain(next)) return undefined;
-      if (next) return flight.dispatch(next, at, true);
+      if (next) return flight.dispatch(next, printer, true);
       await news.next(LOOK_MS);
     }
     return undefined;
@@ -131,18 +131,18 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
       hasLooked = true;
       return rest(asking ? saying("waits_answer", { job: asking.jobRef }) : saying("waits_scan", { job: held[0]?.jobRef ?? "" }));
     }
-    const at = await press.open();
-    if (!at) {
+    const printer = await press.open();
+    if (!printer) {
       share();
       return tests.drop();
     }
-    if (tests.isAsked()) return tests.answer(at);
+    if (tests.isAsked()) return tests.answer(printer);
     const next = pick(inHand);
-    if (press.isStale(next !== undefined) && !(await press.isReady(at))) {
+    if (press.isStale(next !== undefined) && !(await press.isReady(printer))) {
       share();
       return press.waitFor(isOver, LOOK_MS);
     }
-    if (next) return work(next, at);
+    if (next) return work(next, printer);
     const { status, words } = press.state();
     if (status === "printing" || words.startsWith("waits for")) become("ready", saying("ready"));
     return news.next(LOOK_MS);

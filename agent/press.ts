@@ -106,10 +106,10 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   }
 
   async function open(): Promise<Printer | undefined> {
-    const at = await tryOpen();
-    if (at) failures = 0;
+    const opened = await tryOpen();
+    if (opened) failures = 0;
     else await waitFor(isOver, pauseAfter(failures++, patience.retryMs));
-    return at;
+    return opened;
   }
   async function tryOpen(): Promise<Printer | undefined> {
     if (printer?.isHungUp?.()) await close(); // a new line shows whether it is there
@@ -149,7 +149,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   }
 
   /** Whether it could print now. A printer that says nothing of itself is taken at its word; where a label is waited for, `waits` says so instead of "ready". */
-  async function isReady(at: Printer, waits?: string): Promise<boolean> {
+  async function isReady(opened: Printer, waits?: string): Promise<boolean> {
     if (capabilities && hasGoneSilent(capabilities)) {
       probedAt = -Infinity;
       become("offline", NO_LONGER_ANSWERS);
@@ -161,11 +161,11 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       return true;
     }
     const wasSeen = lookedAt > 0; // over this line
-    const status = await at.preflight();
+    const status = await opened.preflight();
     if (isOver()) return false; // its port may have been closed meanwhile
     lookedAt = clock.now();
     if (status.source.length === 0 && status.ready !== false) {
-      if (!wasSeen || !at.isHungUp?.()) become("offline", saying("no_longer_there")); // else a new line shows whether it is
+      if (!wasSeen || !opened.isHungUp?.()) become("offline", saying("no_longer_there")); // else a new line shows whether it is
       await close();
       return false;
     }
@@ -175,7 +175,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       return false;
     }
     if (state.status === "blocked" && capabilities && !attests(capabilities.ceiling) && !can(config, "queue")) {
-      capabilities = await at.probe(); // asked while it was blocked, it couldn't say how it answers for a label
+      capabilities = await opened.probe(); // asked while it was blocked, it couldn't say how it answers for a label
       if (isOver()) return false;
     }
     become("ready", waits ?? saying("ready"), status.warnings);
@@ -193,8 +193,8 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
     if (isWorking(state)) become("ready", waits, state.warnings);
     if (clock.now() - glancedAt < LOOK_MS || (printer && !isStale(false))) return !isStuck(state);
     try {
-      const at = await tryOpen();
-      if (at) await isReady(at, waits);
+      const opened = await tryOpen();
+      if (opened) await isReady(opened, waits);
     } finally {
       glancedAt = clock.now();
     }

@@ -23,9 +23,9 @@ export function recallOf(floor: Floor, config: PrinterConfig, press: Press) {
   const mayHold = config.inFlight ?? 1;
 
   /** What can't be printed is taken out of the printer before its job is given back, so that it can't come out later. */
-  async function takeBack(attemptId: string, at: Printer, reason: string): Promise<void> {
-    const flushed = await at.flush(nameOf(store.must(attemptId)));
-    const now = await counterNow(store.must(attemptId), at);
+  async function takeBack(attemptId: string, printer: Printer, reason: string): Promise<void> {
+    const flushed = await printer.flush(nameOf(store.must(attemptId)));
+    const now = await counterNow(store.must(attemptId), printer);
     await durable(() => {
       const attempt = store.must(attemptId);
       if (attempt.stage !== "sent") return;
@@ -47,10 +47,10 @@ export function recallOf(floor: Floor, config: PrinterConfig, press: Press) {
   /** Whether another printer than this one was sent it: then what this one has counted, or holds, says nothing of it. */
   const isOfAnother = ({ work: { sentTo } }: Attempt): boolean => sentTo !== undefined && isOther(press.identity() ?? sentTo, sentTo);
   /** Where the counter stands; null where there is none, or it doesn't say, or is another printer's. */
-  async function counterNow(attempt: Attempt, at: Printer): Promise<number | null> {
+  async function counterNow(attempt: Attempt, printer: Printer): Promise<number | null> {
     if (!press.capabilities()?.counter || isOfAnother(attempt)) return null;
     await waitFor(() => false, settleMs(config)); // a label that was moving has come out by then
-    return (await at.preflight()).counters.labels;
+    return (await printer.preflight()).counters.labels;
   }
   /** Whether a label may have come out since: also where the counter was set back, or it isn't known how it stood (behind another label, or while it told nothing). */
   const hasMoved = ({ work }: Attempt, now: number | null): now is number => now !== null && now !== work.counter;
@@ -66,9 +66,9 @@ export function recallOf(floor: Floor, config: PrinterConfig, press: Press) {
     const isUnmarked = work.counter !== undefined && work.stood === undefined && isAnew;
     if (stage !== "sent" || watched.has(attemptId) || !(isBlind || isUnmarked)) return;
     watched.add(attemptId);
-    const at = await press.open();
+    const printer = await press.open();
     const isCounted = press.capabilities()?.counter && !isOfAnother(attempt);
-    const labels = at && isCounted ? (await at.preflight()).counters.labels : null;
+    const labels = printer && isCounted ? (await printer.preflight()).counters.labels : null;
     await durable(() =>
       store.write(() => {
         const { stage: now, work: its, jobRef } = store.must(attemptId);
@@ -86,32 +86,32 @@ export function recallOf(floor: Floor, config: PrinterConfig, press: Press) {
   const othersBy = (now: number, { counter: before = now }: Attempt["work"]): number =>
     mayHold === 1 && store.inHand().filter(press.isHeld).length === 1 ? Math.max(0, now - before - 1) : 0;
 
-  async function flush(attempt: Attempt): Promise<{ at: Printer | undefined; flushed: Dropped }> {
+  async function flush(attempt: Attempt): Promise<{ printer: Printer | undefined; flushed: Dropped }> {
     press.dropLeft();
-    const at = await press.open();
-    if (!at) return { at, flushed: { clean: false, words: saying("cant_be_asked") } };
-    return { at, flushed: isOfAnother(attempt) ? EXCHANGED : await at.flush(nameOf(attempt)) };
+    const printer = await press.open();
+    if (!printer) return { printer, flushed: { clean: false, words: saying("cant_be_asked") } };
+    return { printer, flushed: isOfAnother(attempt) ? EXCHANGED : await printer.flush(nameOf(attempt)) };
   }
   /** The job went on while the printer may have held its label, which must not come out any more, even if somebody has looked already. */
   async function drop(orphan: Attempt): Promise<void> {
-    const { at, flushed } = await flush(orphan);
-    if (!at && press.isOver()) return; // the next start does
-    const now = at ? await counterNow(orphan, at) : null;
+    const { printer, flushed } = await flush(orphan);
+    if (!printer && press.isOver()) return; // the next start does
+    const now = printer ? await counterNow(orphan, printer) : null;
     const isProven = now !== null || flushed.untouched === true;
     await durable(() => {
       const found = store.must(orphan.attemptId);
       const moved = hasMoved(found, now) ? now : null;
-      if (at) counter.expect(null);
-      if (found.ended === null) dropped(floor, found, { ...flushed, isTold: at !== undefined, isProven, moved });
+      if (printer) counter.expect(null);
+      if (found.ended === null) dropped(floor, found, { ...flushed, isTold: printer !== undefined, isProven, moved });
     });
   }
 
   /** A person has said that there is no good label; nothing of it may come out later. */
   async function close(attempt: Attempt): Promise<void> {
-    const { at, flushed } = await flush(attempt);
-    if (!at && press.isOver()) return;
+    const { printer, flushed } = await flush(attempt);
+    if (!printer && press.isOver()) return;
     const { closing, stood = Infinity } = attempt.work;
-    const now = at && closing?.verdict !== "misprint" ? await counterNow(attempt, at) : null;
+    const now = printer && closing?.verdict !== "misprint" ? await counterNow(attempt, printer) : null;
     const isProven = now !== null || flushed.untouched === true;
     await durable(() => {
       counter.expect(null);

@@ -36,29 +36,29 @@ export function testLabels(floor: Floor, config: PrinterConfig, press: Press, si
     asked = undefined;
   }
 
-  async function answer(at: Printer): Promise<void> {
+  async function answer(printer: Printer): Promise<void> {
     if (!asked) return;
     const { operator, done } = asked;
     try {
-      const isReady = await press.isReady(at);
+      const isReady = await press.isReady(printer);
       if (!isReady && isWorking(press.state())) return; // its line had been hung up unheard: it stays asked for, over a new one
       if (!isReady) throw cant("cant_print");
-      done.resolve(await print(at, operator));
+      done.resolve(await print(printer, operator));
     } catch (error) {
       done.reject(error);
     }
     asked = undefined;
   }
 
-  async function print(at: Printer, operator: string): Promise<string> {
-    const encoded = await at.encode(testDrawing(floor, config));
+  async function print(printer: Printer, operator: string): Promise<string> {
+    const encoded = await printer.encode(testDrawing(floor, config));
     const before = press.counter.expected();
     const label = store.write(() => {
       press.counter.expect(null);
       return store.label(config.name, "explained", saying("test_label_as", { operator }));
     });
     press.become("printing", saying("prints_test"));
-    const submission = await at.submit(encoded);
+    const submission = await printer.submit(encoded);
     if (submission.bytesAccepted === 0) {
       store.write(() => {
         press.counter.expect(submission.before.labels ?? before);
@@ -66,9 +66,9 @@ export function testLabels(floor: Floor, config: PrinterConfig, press: Press, si
       });
       throw new Refusal("NOT_READY", submission.fault ?? saying("nothing_sent"));
     }
-    const completion = await at.awaitCompletion(submission, { signal, withinMs: isMute() ? press.patience.muteMs : TEST_MS });
+    const completion = await printer.awaitCompletion(submission, { signal, withinMs: isMute() ? press.patience.muteMs : TEST_MS });
     if (completion.outcome === "unknown" && isMute()) await press.close(); // it may wait for our goodbye before it prints
-    else if (completion.outcome !== "confirmed") await at.flush(encoded.token);
+    else if (completion.outcome !== "confirmed") await printer.flush(encoded.token);
     press.counter.expect(completion.outcome === "confirmed" ? (completion.evidence.after ?? null) : null);
     press.become("ready", saying("ready"));
     say("info", { event: "test_label", printer: config.name, operator }, `${config.name}: test label: ${completion.reason}`);
