@@ -51,7 +51,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   let fenceSeen = false;
   const mayHold = profile.inFlight ?? 1;
   const inFlight: string[] = []; // in the order in which they come out
-  let agreedAt: { labels: number; read: boolean } | undefined; // the counter where it explained all labels before those in flight
+  let lastAgreed: { labels: number; read: boolean } | undefined; // the counter where it explained all labels before those in flight
 
   async function preflight(): Promise<Status> {
     const now = await health.look();
@@ -84,7 +84,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     if (isBehind && (inFlight.length >= mayHold || !health.hasTold("labels") || epc !== undefined)) return refused(says.otherInFlight);
     if (health.usesHostStatus() === undefined) await health.look();
     const before = isBehind ? NO_COUNTERS : await health.counters(); // behind another one it is where that one leaves it
-    if (!isBehind) agreedAt = undefined;
+    if (!isBehind) lastAgreed = undefined;
     const silent = isBehind ? undefined : health.untold(before);
     if (silent)
       return refused(
@@ -105,7 +105,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   }
 
   async function awaitCompletion(offered: Submission, { withinMs = timing.completionMs, signal }: Waiting = {}): Promise<Completion> {
-    const before = agreedAt ? { labels: agreedAt.labels, voids: null } : offered.before;
+    const before = lastAgreed ? { labels: lastAgreed.labels, voids: null } : offered.before;
     const submission = { ...offered, before };
     const { token, epc } = submission;
     const awaited = `${token}${epc === undefined ? "F" : "E"}`;
@@ -218,8 +218,8 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const also = answeredOf(behind);
     if (before.labels !== null && labels === 1 + voids + also) {
       const isRead = labels === 1 + voids;
-      const wasRead = agreedAt?.read ?? true;
-      agreedAt = { labels: before.labels + 1 + voids, read: isRead };
+      const wasRead = lastAgreed?.read ?? true;
+      lastAgreed = { labels: before.labels + 1 + voids, read: isRead };
       if (isRead && wasRead) return say("confirmed", saying("answered_and_counted"), voids, "A");
       // The look came when the next one was out as well: the sum agrees, and this label's own place of the counter was never read.
       const reason = saying("answered_and_counted_many");

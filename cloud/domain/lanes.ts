@@ -24,7 +24,7 @@ export type Lane = {
   leaseUntil: number;
   inFlight: ReadonlySet<string>;
   /** The lane's revision when a look left nothing waiting: while it stays that, there is nothing to look for. */
-  restedAt: number | null;
+  restedRevision: number | null;
 };
 const claiming = (given: Record<"owner" | "leaseUntil" | "now" | "most", unknown>, among = sql``) =>
   db
@@ -46,7 +46,7 @@ export async function claim(tx: Tx, owner: string, most: number, without: readon
   if (most <= 0) return [];
   const given = { owner, leaseUntil: tx.now + LEASE_MS, now: tx.now, most };
   const rows = await (without.length === 0 ? claimDue.all(given) : claiming(given, sql`AND ${notInArray(lanes.tenantId, [...without])}`));
-  return rows.map((row) => ({ ...row, inFlight: new Set<string>(), restedAt: null }));
+  return rows.map((row) => ({ ...row, inFlight: new Set<string>(), restedRevision: null }));
 }
 
 /** Tenants that have their share of so many lanes: one that is as large as if one more tenant had come, so that there is always room for it. */
@@ -106,9 +106,9 @@ const gone: Look = { lane: undefined, tries: [], again: false };
 
 /** What of a lane goes out now. Nothing due and nothing on its way: the lane is let go until something of it is due; where none may go, others have theirs first. */
 export async function look(tx: Tx, owner: string, lane: Lane, most: number = limits.WEBHOOK_IN_FLIGHT_MAX): Promise<Look> {
-  const { webhookId, tenantId, inFlight, restedAt } = lane;
+  const { webhookId, tenantId, inFlight, restedRevision } = lane;
   const release = async (revision: number) => (await releaseLane.run({ webhookId, owner, revision })) > 0;
-  if (inFlight.size === 0 && restedAt !== null && (await release(restedAt))) return gone;
+  if (inFlight.size === 0 && restedRevision !== null && (await release(restedRevision))) return gone;
   if (inFlight.size === 0 && most === 0 && (await yieldLane.run({ webhookId, owner, now: tx.now })) > 0) return gone;
   const row = await readLane.get({ webhookId, owner });
   if (!row) return gone; // another node took it over
@@ -120,9 +120,13 @@ export async function look(tx: Tx, owner: string, lane: Lane, most: number = lim
   if (waiting.length === 0 && inFlight.size === 0) return (await release(row.revision)) ? gone : { lane, tries: [], again: true };
   const allowed = Math.min(most, 1 + Math.floor(waiting.length / WAITING_PER_TRY));
   const tries = await begun(tx, webhook, waiting.slice(0, Math.max(0, allowed - inFlight.size)));
-  const rested = tries.length === waiting.length ? row.revision : null;
+  const isRested = tries.length === waiting.length;
   const kept = await renewed(tx, owner, lane);
-  return { lane: { ...kept, restedAt: rested }, tries, again: tries.length + inFlight.size === 0 || !isLong(tx, kept) };
+  return {
+    lane: { ...kept, restedRevision: isRested ? row.revision : null },
+    tries,
+    again: tries.length + inFlight.size === 0 || !isLong(tx, kept),
+  };
 }
 
 const isLong = (tx: Tx, { leaseUntil }: Lane): boolean => leaseUntil - tx.now > RENEW_MS;

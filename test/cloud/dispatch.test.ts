@@ -470,7 +470,7 @@ test("thousands of lanes of a few tenants leave room for the next one's; who has
       webhookId: `${tenantId} ${n}`,
       leaseUntil: 0,
       inFlight: new Set<string>(),
-      restedAt: null,
+      restedRevision: null,
     }));
   expect(overShare(many("alone", 1_000), 3_000)).toEqual([]);
   expect(overShare([...many("first", 600), ...many("second", 600), ...many("third", 599)], 2_400)).toEqual(["first", "second"]);
@@ -543,7 +543,7 @@ test.runIf(engine === "postgres")(
         tenantId,
         leaseUntil: 0,
         inFlight: new Set(inFlight),
-        restedAt: null,
+        restedRevision: null,
       });
       const [areMarked, areLookedAt] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       let [units, marked, lookedAt] = [0, 0, 0];
