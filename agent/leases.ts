@@ -11,7 +11,8 @@ import { fateOf } from "./fates.ts";
 import { startRounds } from "./rounds.ts";
 
 const ROUND_MS = 500;
-const LEASE_MARGIN = 0.15;
+const RENEW_SHARE = 0.5; // of a lease, once less of it is left
+const LEAST_SHARE = 0.15; // with which a label is begun
 const ABREAST = 8; // one after another, the last of many would be too late on a slow line
 
 export type LeaseDeps = Talks & { config: AgentConfig; floor: Floor; adoption: Adoption };
@@ -57,31 +58,36 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
   const isNamed = ({ jobRef, leaseUntil, leaseSeconds }: Attempt) =>
     (namedAt.get(jobRef) ?? -Infinity) >= leaseUntil - leaseSeconds * 1_000;
   const isDoubted = (jobRef: string | undefined, one: Attempt) => (jobRef === undefined ? !paperMayExist(one) : one.jobRef === jobRef);
-  const { wake, end } = startRounds(clock, async (isOver) => {
+  const complain = (fault: unknown) => floor.say("error", { event: "leases" }, (fault as Error).message);
+
+  /** Some at a time, until one finds that the cloud can't be asked: true where that is so. */
+  async function beatEach(due: Attempt[], isInDoubt: (one: Attempt) => boolean, isOver: () => boolean): Promise<boolean> {
+    let isUnknown = false;
+    let fault: unknown;
+    const caller = async () => {
+      for (let next = due.shift(); next && !isUnknown && !isOver(); next = due.shift()) {
+        const attempt = next;
+        const lease = await beat(attempt).catch((error: unknown) => {
+          fault ??= error; // what the cloud said can't be written down: it is asked again, and the others keep their leases meanwhile
+          if (isInDoubt(attempt)) doubts.add(attempt.jobRef);
+        });
+        if (lease === "unknown") isUnknown = true;
+      }
+    };
+    await Promise.all(Array.from({ length: ABREAST }, caller));
+    if (fault !== undefined) complain(fault);
+    return isUnknown;
+  }
+  async function round(isOver: () => boolean): Promise<void> {
     const doubted = [...doubts];
     doubts = new Set();
-    let fault: unknown;
-    try {
-      unwritableSince = store.fault() === null ? undefined : (unwritableSince ?? clock.now());
-      const isInDoubt = (attempt: Attempt) => doubted.some((jobRef) => isDoubted(jobRef, attempt));
-      const due = store.inHand().filter((one) => isInDoubt(one) || (remains(one) <= 0.5 && !isLetGo(one)));
-      let isUnknown = false;
-      const caller = async () => {
-        for (let next = due.shift(); next && !isUnknown && !isOver(); next = due.shift()) {
-          const attempt = next;
-          const lease = await beat(attempt).catch((error: unknown) => {
-            fault ??= error; // what the cloud said can't be written down: it is asked again, and the others keep their leases meanwhile
-            if (isInDoubt(attempt)) doubts.add(attempt.jobRef);
-          });
-          if (lease === "unknown") isUnknown = true;
-        }
-      };
-      await Promise.all(Array.from({ length: ABREAST }, caller));
-      if (isUnknown) doubts = new Set([...doubted, ...doubts]);
-    } catch (error) {
-      fault = error;
-    }
-    if (fault !== undefined) floor.say("error", { event: "leases" }, (fault as Error).message);
+    unwritableSince = store.fault() === null ? undefined : (unwritableSince ?? clock.now());
+    const isInDoubt = (attempt: Attempt) => doubted.some((jobRef) => isDoubted(jobRef, attempt));
+    const due = store.inHand().filter((one) => isInDoubt(one) || (remains(one) <= RENEW_SHARE && !isLetGo(one)));
+    if (await beatEach(due, isInDoubt, isOver)) doubts = new Set([...doubted, ...doubts]);
+  }
+  const { wake, end } = startRounds(clock, async (isOver) => {
+    await round(isOver).catch(complain);
     return ROUND_MS;
   });
   return {
@@ -97,7 +103,7 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
       // A cloud that won't have us may have given our jobs to others, as those of a device that was removed, whatever is left of their leases.
       const isHad = uplink.stopped() === null;
       // That an envelope is over the cloud says: a clock that was set right by days would end them all.
-      if (isHad && remains(now) > LEASE_MARGIN && now.envelopeUntil > clock.now() && !isNamed(now)) return "alive";
+      if (isHad && remains(now) > LEAST_SHARE && now.envelopeUntil > clock.now() && !isNamed(now)) return "alive";
       const first = await beat(now);
       const beaten = store.attempt(now.attemptId);
       const said = first === "alive" && beaten && isNamed(beaten) ? await beat(beaten) : first; // named while it was asked
