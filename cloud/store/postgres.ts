@@ -6,6 +6,7 @@ import { limits } from "#shared/limits.ts";
 import { type Joint, jointUnits } from "./postgres-joint.ts";
 import { ask, inOneWrite, isBroken, linesOn, SILENT, streamOf } from "./postgres-lines.ts";
 import { urlForDriver } from "./postgres-url.ts";
+import { NO_PASSWORD } from "./remedies.ts";
 import { type Engine, type Execute, type Mode, RUN_AGAIN, sayFinales, type Session, together, unavailable } from "./store.ts";
 
 export type PostgresOptions = {
@@ -107,7 +108,7 @@ export function openPostgres({
         return await primary(await pool.connect());
       } catch (error) {
         const isFull = codeOf(error) === FULL;
-        if ((!isFull && !isBroken(error)) || performance.now() > until) throw unavailable(error);
+        if ((!isFull && !isBroken(error)) || performance.now() > until) throw unavailable(withoutPassword(error) ?? error);
         if (isFull) {
           fullUntil = performance.now() + FULL_MS;
           pool.options.max = Math.max(1, pool.totalCount);
@@ -283,6 +284,12 @@ async function isHeld(act: () => Promise<unknown>): Promise<boolean> {
     return true;
   }
 }
+
+/** The driver itself says it in words of its protocol, and without a code. */
+const withoutPassword = (error: unknown): Error | undefined =>
+  error instanceof Error && /^SASL: .*client password must be/.test(error.message)
+    ? Object.assign(new Error("the server asks for a password, and none was given"), { code: NO_PASSWORD })
+    : undefined;
 
 /** Counts and instants come out as the numbers that SQLite gives; all else as the driver reads it. */
 const parserOf = ((oid: number, format?: "text") =>

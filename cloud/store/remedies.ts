@@ -5,12 +5,15 @@ import { limits } from "#shared/limits.ts";
 const SEE = "see IMPRIMATUR_DATABASE_URL";
 const CA = "name its CA in IMPRIMATUR_DATABASE_URL (sslrootcert=FILE), or in NODE_EXTRA_CA_CERTS";
 const POOLER = 'behind a pooler see "PostgreSQL of others" in the README';
+/** The server's own code for a password that won't do. */
+export const NO_PASSWORD = "28P01";
 const remedies: Record<string, string> = {
   STORE_UNAVAILABLE: SEE,
   "08P01": POOLER, // a startup parameter that it doesn't know
   "25006": "name the primary in IMPRIMATUR_DATABASE_URL, or set default_transaction_read_only = off",
   "26000": POOLER, // a prepared statement that another connection has
   "28000": "see IMPRIMATUR_DATABASE_URL; a server that takes only TLS wants sslmode=verify-full in it",
+  [NO_PASSWORD]: "check the password in IMPRIMATUR_DATABASE_URL (postgres://USER:PASSWORD@HOST/DATABASE, percent-encoded)",
   "42501": "the role of IMPRIMATUR_DATABASE_URL has to own our tables, or to be granted what it lacks",
   "42P01": "check IMPRIMATUR_DATABASE_URL, or start the cloud once: it makes its tables",
   "42P05": POOLER,

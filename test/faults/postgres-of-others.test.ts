@@ -185,6 +185,19 @@ test("a password and hosts as libpq would take them: what our driver can't take 
   expect(await refusal("postgres://me:a,b@127.0.0.1:1/x")).toContain("ECONNREFUSED");
 });
 
+test("a server that asks for a password: who gives none, or a wrong one, is told where it stands", async () => {
+  const server = await startPostgres();
+  endsWithFile(server.stop);
+  await onServer(server.url, "CREATE ROLE plain LOGIN PASSWORD 'its own'");
+  writeFileSync(join(server.data, "pg_hba.conf"), "host all imprimatur all trust\nhost all plain all scram-sha-256\n");
+  await onServer(server.url, "SELECT pg_reload_conf()");
+  const todo = "check the password in IMPRIMATUR_DATABASE_URL (postgres://USER:PASSWORD@HOST/DATABASE, percent-encoded)";
+  const as = (who: string) => refusal(server.url.replace("imprimatur@", who));
+  await expect.poll(() => as("plain:another@"), SOON).toBe(`imprimatur: password authentication failed for user "plain": ${todo}\n`);
+  for (const who of ["plain@", "plain:@"])
+    expect(await as(who)).toBe(`imprimatur: the server asks for a password, and none was given: ${todo}\n`);
+});
+
 const OPENSSL = "/usr/bin/openssl";
 const opensslMissing = existsSync(OPENSSL) ? undefined : `${OPENSSL} isn't installed (apt-get install openssl)`;
 test("a server that takes only TLS: who doesn't ask for it, or can't tell whom it speaks to, is told what to set; with its CA it serves", async (t) => {
