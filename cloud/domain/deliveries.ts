@@ -115,7 +115,7 @@ const forgetThose = async (tx: Tx, which: SQL, isOver: SQL): Promise<number> =>
   (
     await tx.db
       .delete(deliveries)
-      .where(sql`(webhook_id, id) IN (${which}) AND ${isOver}`) // still so where it is sent again meanwhile
+      .where(sql`(webhook_id, id) IN (${which}) AND (${isOver}) IS TRUE`) // still so where it is sent again meanwhile
       .returning({ id: deliveries.id })
   ).length;
 
