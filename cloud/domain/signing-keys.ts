@@ -37,9 +37,9 @@ export async function retire(tx: Tx, name: string): Promise<{ key: SigningKey; i
   return { key: toWire((await one()) as Row), isNew: made.length > 0 };
 }
 
-/** A node that hasn't heard of it yet still signs with it so long: until then it counts. */
+/** A node that hasn't heard of it yet still signs with it so long: until then it counts. Not for as long as a clock was set back since: who has it goes on forging. */
 export const isOver = ({ retiredAt }: Pick<typeof retiredKeys.$inferSelect, "retiredAt">, now: number): boolean =>
-  now - retiredAt >= limits.SIGNING_KEY_GRACE_MS;
+  Math.abs(now - retiredAt) >= limits.SIGNING_KEY_GRACE_MS;
 
 /** Those whose passports may still show what they signed. */
 export async function toResign(tx: Tx): Promise<{ retired: Retired; allOver: boolean; at: number }> {

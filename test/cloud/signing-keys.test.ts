@@ -108,6 +108,16 @@ test("half a minute after a key was retired nothing that it signed counts, and e
   expect(await kidsIn(w)).toEqual([fresh]); // the file of the old one is still there
 });
 
+test("a retired key counts no longer than that where the clock was set back by an hour since", async () => {
+  const w = await world({ settings: PUBLIC, clock: "stopped" });
+  const [old = ""] = await kidsIn(w);
+  const { token } = await tokenOf(w);
+  await retire(w, old);
+  w.later(-3_600_000);
+  await expect.poll(async () => (await w.as(token).get("/products")).status).toBe(401);
+  expect(await kidsIn(w)).not.toContain(old);
+});
+
 test("once all was signed anew, whoever looks through what is kept believes no passport that the retired key signed", async () => {
   const w = await world({ settings: PUBLIC, clock: "stopped" });
   const [old = ""] = await kidsIn(w);
