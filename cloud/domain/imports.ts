@@ -1,10 +1,10 @@
 // Imports: a row that says how far a file is. Rows of the file and that number commit together, so that a restart neither loses nor doubles one.
-import { and, asc, eq, gt, lte, max, sql } from "../store/drizzle.ts";
+import { and, asc, eq, gt, lte, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import type { Import } from "#shared/wire/imports.ts";
 import { catalogue, type CategoryVersion } from "../catalogue.ts";
 import { importErrors, imports } from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
+import { run, type Store, type Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
 import * as events from "./events.ts";
 import { found } from "./found.ts";
@@ -78,14 +78,11 @@ export async function get(tx: Tx, caller: Caller, id: string): Promise<Import> {
 export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
   newestOf(tx, query, { table: imports, where: eq(imports.tenantId, caller.tenantId), toWire: (row) => toWire(row, []) });
 
-/** When any of the tenant's imports last moved. */
-export async function movedAt(tx: Tx, tenantId: string): Promise<number> {
-  const [last] = await tx.db
-    .select({ at: max(imports.updatedAt) })
-    .from(imports)
-    .where(eq(imports.tenantId, tenantId));
-  return last?.at ?? 0;
-}
+const LATEST = "SELECT updated_at FROM imports WHERE tenant_id = ? ORDER BY id DESC LIMIT 100";
+const MOVES = `SELECT COUNT(*), MAX(updated_at), (SELECT MAX(updated_at) FROM (${LATEST}) AS latest) FROM imports
+  WHERE tenant_id || '' = ? AND status IN ('pending', 'running')`;
+/** Another text when any of the tenant's imports has moved. It is asked every second, so it looks at those that are open and at the latest, and not at all that there ever were. */
+export const movement = async (_tx: Tx, tenantId: string): Promise<string> => String((await run(MOVES, [tenantId, tenantId], "get")).rows);
 
 const isOpen = sql`${imports.status} IN ('pending', 'running')`;
 

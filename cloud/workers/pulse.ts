@@ -9,7 +9,7 @@ import type { Summary } from "#shared/wire/console.ts";
 import type { Device } from "#shared/wire/devices.ts";
 import * as audit from "../domain/audit.ts";
 import { changedSince } from "../domain/devices.ts";
-import { movedAt } from "../domain/imports.ts";
+import { movement } from "../domain/imports.ts";
 import { isGenerating } from "../domain/passport-generation.ts";
 import { summary } from "../domain/summary.ts";
 import type { Caller } from "../domain/callers.ts";
@@ -56,7 +56,7 @@ type Watched = {
   glancedAt: number;
   lookedAt: number;
   summary: { value: Summary; text: string; at: number } | undefined;
-  importsAt: number;
+  imports: string;
   /** Passports that were asked for are made a moment later, and nothing is audited then. */
   awaitsPassports: boolean;
   devices: Map<string, string>;
@@ -118,7 +118,7 @@ const unseen = (tenantId: string): Watched => ({
   glancedAt: 0,
   lookedAt: 0,
   summary: undefined,
-  importsAt: 0,
+  imports: "",
   awaitsPassports: true,
   devices: new Map(),
 });
@@ -158,8 +158,8 @@ async function glance(tx: Tx, tenant: Watched): Promise<News> {
 /** What nobody audits, or what costs more. */
 async function look(tx: Tx, tenant: Watched, news: News): Promise<void> {
   const { tenantId, lookedAt } = tenant;
-  const importsAt = await movedAt(tx, tenantId);
-  if (lookedAt > 0 && importsAt !== tenant.importsAt) news.topics.add("import");
+  const imports = await movement(tx, tenantId);
+  if (lookedAt > 0 && imports !== tenant.imports) news.topics.add("import");
   if (lookedAt > 0 && tenant.awaitsPassports) news.topics.add("passport");
   const awaitsPassports = tenant.awaitsPassports && (await isGenerating(tx, tenantId));
   const since = Math.min(lookedAt || tx.now, tx.now) - OVERLAP_MS;
@@ -167,7 +167,7 @@ async function look(tx: Tx, tenant: Watched, news: News): Promise<void> {
   if (isCut) news.topics.add("stations");
   news.devices = devices.filter((device) => isNew(tenant.devices, device));
   news.removed = removed.filter((id) => tenant.devices.delete(id));
-  Object.assign(tenant, { importsAt, awaitsPassports, lookedAt: tx.now });
+  Object.assign(tenant, { imports, awaitsPassports, lookedAt: tx.now });
 }
 
 async function addSummary(tx: Tx, tenant: Watched, news: News): Promise<void> {

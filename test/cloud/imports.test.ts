@@ -4,12 +4,13 @@ import { expect, test } from "vitest";
 import { catalogue, type FieldSchema } from "../../cloud/catalogue.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { limits } from "#shared/limits.ts";
-import { claim } from "../../cloud/domain/imports.ts";
+import { claim, movement } from "../../cloud/domain/imports.ts";
 import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
 import { drop, forgetAbandoned } from "../../cloud/domain/uploads.ts";
 import { eq, inArray } from "../../cloud/store/drizzle.ts";
 import { imports as table, uploads } from "../../cloud/store/schema.ts";
-import { world } from "../world.ts";
+import { run } from "../../cloud/store/store.ts";
+import { engine, world } from "../world.ts";
 
 const w = await world();
 let n = 100_000;
@@ -314,6 +315,54 @@ test("progress is seen while it runs; a restart in the middle loses and doubles 
   expect(await now()).toMatchObject({ total: 6_000, processed: 6_000, created: 6_000, failed: 0 });
   const uses = (await shop.get("/products/categories")).body.data;
   expect(uses.find(({ category }: { category: string }) => category === "electronics").products).toBe(6_000);
+});
+
+test("that an import moves is seen, also of one behind a thousand, by a look at few of them", async () => {
+  const tenantId = DEFAULT_TENANT;
+  const looks = w.store.write("looks", async (tx) => {
+    const actor = { kind: "api_key", id: "k", name: "k" };
+    const common = {
+      tenantId,
+      category: "electronics",
+      actor,
+      requestId: "r",
+      bytes: 1,
+      total: 1,
+      created: 1,
+      failed: 0,
+      fault: null,
+      leaseUntil: 0,
+    };
+    const one = (id: string, status: "completed" | "pending", at: number) => ({
+      ...common,
+      id,
+      status,
+      processed: 1,
+      createdAt: at,
+      updatedAt: at,
+    });
+    const ids = Array.from({ length: 1_000 }, (_, i) => `0-${i}`);
+    await tx.db.insert(table).values([one("", "pending", 1), ...ids.map((id) => one(id, "completed", 2))]);
+    if (engine === "postgres") await run("ANALYZE imports", [], "run");
+    const fetched = async () =>
+      engine === "sqlite"
+        ? 0
+        : Number((await run("SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'imports'", [], "get")).rows[0]);
+    const before = await fetched();
+    const seen = [await movement(tx, tenantId), await movement(tx, tenantId)];
+    const cost = (await fetched()) - before;
+    const move = (id: string, changes: object) => tx.db.update(table).set(changes).where(eq(table.id, id));
+    for (const moved of [
+      move("", { status: "running", updatedAt: tx.now + 1 }),
+      move("", { status: "completed", updatedAt: tx.now + 2 }),
+      move("0-999", { updatedAt: tx.now + 3 }),
+    ]) {
+      await moved;
+      seen.push(await movement(tx, tenantId));
+    }
+    throw new Error(JSON.stringify({ different: new Set(seen).size, asked: seen.length, isCheap: cost < 300 })); // nothing of it stays
+  });
+  await expect(looks).rejects.toThrow(JSON.stringify({ different: 4, asked: 5, isCheap: true }));
 });
 
 test("a file whose node died goes on before those that came in since", async () => {
