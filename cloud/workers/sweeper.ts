@@ -13,6 +13,8 @@ const SLICE_MAX_ROWS = 512;
 const SLICE_MS = 20;
 /** From one slice to the next, in slices: requests have the store for the rest. */
 const PAUSE_SLICES = 3;
+/** A slice that waited for somebody's lock tells nothing of how much the store can bear, and whoever stops this node waits for the pause. */
+const PAUSE_MAX_MS = 500;
 
 type Slice = { gone: number; ms: number };
 
@@ -40,7 +42,7 @@ export function startSweeper(store: Store, log: Logger, metrics: Metrics): Worke
       if (done.ms > SLICE_MS) rowsOf.set(name, Math.max(1, Math.floor(most / 2)));
       else if (done.ms < SLICE_MS / 4) rowsOf.set(name, Math.min(SLICE_MAX_ROWS, most * 2));
       if (done.gone < most) return;
-      await sleep(PAUSE_SLICES * done.ms);
+      await sleep(Math.min(PAUSE_SLICES * done.ms, PAUSE_MAX_MS));
     }
   }
 

@@ -207,6 +207,45 @@ test("a kind that can't be swept holds up none of those that come after it", asy
   }
 });
 
+test("a sweeper that waited long for a row ends soon all the same", async ({ skip }) => {
+  skip(w.store.engine === "sqlite", "on SQLite nobody else holds a row");
+  const old = Array.from({ length: 40 }, (_, n) => ({
+    id: `old-400-held-${n}`,
+    tenantId: DEFAULT_TENANT,
+    productId: "p",
+    gtin: "g",
+    serial: "s",
+    at: 1,
+    agent: "program" as const,
+  }));
+  await w.store.write("old", async ({ db }) => {
+    await db.insert(schema.scans).values(old);
+    await db
+      .update(schema.counters)
+      .set({ value: 0 })
+      .where(sql`name = 'sweep_until'`);
+  });
+  const held = Promise.withResolvers<void>();
+  const holding = w.store.write("hold", async ({ db }) => {
+    await db.update(schema.scans).set({ agent: "browser" }).where(eq(schema.scans.at, 1));
+    await held.promise;
+  });
+  const waits = sql`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE 'delete from "scans"%'`;
+  const sweeper = startSweeper(w.store, createLog("silent"), createMetrics());
+  await expect.poll(() => w.store.read("waits", ({ db }) => db.values(waits)), { timeout: 20_000 }).toHaveLength(1);
+  const began = performance.now();
+  await sleep(3_000);
+  held.resolve();
+  await holding;
+  const heldMs = performance.now() - began;
+  await expect
+    .poll(async () => (await rowsOf(schema.scans)).filter((row) => row.includes("held")).length, { interval: 5 })
+    .toBeLessThan(40);
+  const stopped = performance.now();
+  await sweeper.stop();
+  expect(performance.now() - stopped).toBeLessThan(heldMs);
+});
+
 test("one node sweeps at a time; who holds it keeps it, and a dead one's turn ends by itself", async () => {
   // In one unit, so that the cloud's own sweeper doesn't come in between.
   await w.store.write("turns", async (tx) => {
