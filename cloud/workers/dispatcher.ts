@@ -1,6 +1,7 @@
 // Sends what the outbox holds: one turn after another writes down what came of tries, makes deliveries of events and begins new tries.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Refusal } from "#shared/errors.ts";
 import { saying } from "#shared/sayings.ts";
 import type { Courier, Outcome } from "../adapters/courier.ts";
 import { fanOut } from "../domain/fan-out.ts";
@@ -45,9 +46,26 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
 
   async function step(stopping: () => boolean): Promise<boolean> {
     await sleep(Math.max(0, nextTurnAt - performance.now()));
-    const again = await turn(stopping);
-    nextTurnAt = performance.now() + PACE_MS;
-    return again;
+    try {
+      return await turn(stopping);
+    } catch (error) {
+      if (!(error instanceof Refusal)) await settleEachAlone();
+      throw error;
+    } finally {
+      nextTurnAt = performance.now() + PACE_MS;
+    }
+  }
+
+  /** Where what came of one try can't be written down, that holds up none of the others: its delivery stays on its way for this node. What could be is written once more by the turn to come, which changes nothing. */
+  async function settleEachAlone(): Promise<void> {
+    const isWritable = async (one: Settled) =>
+      store
+        .write("webhook try", (tx) => settle(tx, one))
+        .then(
+          () => true,
+          (error: unknown) => error instanceof Refusal, // a store that is away takes it later
+        );
+    for (const one of settled.slice(0, TURN_ROWS)) if (!(await isWritable(one))) settled = settled.filter((other) => other !== one);
   }
 
   async function turn(stopping: () => boolean): Promise<boolean> {

@@ -10,7 +10,7 @@ import { claim, type Lane, look, overShare } from "../../cloud/domain/lanes.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
 import { disable, markLane } from "../../cloud/domain/webhooks.ts";
 import { eq, inArray } from "../../cloud/store/drizzle.ts";
-import { deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";
+import { auditHeads, deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";
 import { run } from "../../cloud/store/store.ts";
 import { freshFolder } from "../endings.ts";
 import { limits } from "#shared/limits.ts";
@@ -462,6 +462,18 @@ test("hundreds of receivers that hang leave the others as they were", async () =
   for (const serial of ["1", "2", "3"]) await other.print(serial);
   await expect.poll(() => serialsOf(other.receiver.received), OFTEN).toEqual(["1", "2", "3"]);
   for (const response of held) response.destroy(); // so that the end doesn't wait for them
+});
+
+test("a try of which it can't be written down what came of it, as its tenant's audit chain has lost its head, holds up nobody else's", async () => {
+  const own = await world({ settings: PRIVATE });
+  const damaged = await hooked(own, ["print.confirmed"], answering(410));
+  await own.store.write("damage", (tx) => tx.db.delete(auditHeads).where(eq(auditHeads.tenantId, damaged.tenantId)));
+  await damaged.print("1");
+  await expect.poll(() => own.logged().some((line) => line.includes("has no audit chain")), OFTEN).toBe(true);
+  const other = await hooked(own, ["print.confirmed"]);
+  for (const serial of ["1", "2", "3"]) await other.print(serial);
+  await expect.poll(() => serialsOf(other.receiver.received), OFTEN).toEqual(["1", "2", "3"]);
+  expect(damaged.receiver.received).toHaveLength(1);
 });
 
 test("thousands of lanes of a few tenants leave room for the next one's; who has its share lets others go first", async () => {
