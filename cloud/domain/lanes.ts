@@ -205,7 +205,8 @@ async function purge(tx: Tx, lane: Lane, revision: number): Promise<Look> {
   const deleted = await tx.db.delete(deliveries).where(isIts).returning({ id: deliveries.id });
   if (deleted.length === SLICE_ROWS) return { lane, tries: [], again: true };
   const isUnchanged = and(eq(lanes.webhookId, webhookId), eq(lanes.revision, revision));
-  const [last] = await tx.db.delete(lanes).where(isUnchanged).returning({ webhookId: lanes.webhookId });
+  const areAllGone = sql`NOT EXISTS (SELECT 1 FROM deliveries WHERE webhook_id = ${webhookId})`; // those of this slice another node may have removed, whose lease has run out
+  const [last] = await tx.db.delete(lanes).where(and(isUnchanged, areAllGone)).returning({ webhookId: lanes.webhookId });
   return last ? gone : { lane, tries: [], again: true };
 }
 

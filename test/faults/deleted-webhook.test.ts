@@ -1,6 +1,7 @@
 // What two transactions on PostgreSQL do to each other where the one deletes a webhook and the other makes a delivery of it.
 import { Client as Connection } from "pg";
 import { expect, onTestFinished, test } from "vitest";
+import { onServer } from "../../fixtures/postgres.ts";
 import { hooked } from "../hooks.ts";
 import { freshDatabase, world } from "../world.ts";
 
@@ -58,4 +59,16 @@ test("a webhook that is deleted while it is tried out isn't there, and leaves no
   await holder.query("COMMIT");
   expect((await tried).status).toBe(404);
   await noneIsLeft(holder);
+});
+
+test("a deleted webhook's deliveries go to the last, also where the node before is still removing some as its lease has run out", async () => {
+  const columns = "webhook_id, id, tenant_id, event_id, type, state, due_at, tries, by_hand, attempts, created_at";
+  const many = "SELECT 'gone', 'd' || n, 't', 'e', 'print.confirmed', 'pending', 1, 0, 0, '[]', 1 FROM generate_series(1000, 1299) AS n";
+  await onServer(databaseUrl, `INSERT INTO deliveries (${columns}) ${many}`);
+  const before = await another();
+  await before.query("DELETE FROM deliveries WHERE webhook_id = 'gone' AND id < 'd1064'");
+  await onServer(databaseUrl, "INSERT INTO lanes VALUES ('gone', 't', 0, 'the node before', 0, 1)");
+  await oneWaits(before);
+  await before.query("COMMIT");
+  await noneIsLeft(before);
 });
