@@ -1,5 +1,6 @@
 // A webhook's deliveries are a lane, which one node at a time leases, works on and lets go: so the first tries of a webhook begin in order, however many
 // nodes run, and a slow webhook holds up only itself.
+import type { SQL } from "drizzle-orm";
 import { and, eq, gt, inArray, isNotNull, lte, notInArray, sql } from "../store/drizzle.ts";
 import { limits } from "#shared/limits.ts";
 import { prepared } from "../store/prepared.ts";
@@ -190,19 +191,23 @@ async function hold(tx: Tx, lane: Lane): Promise<Waiting[]> {
 }
 
 /** Deliveries that wait for their next try are held, too, so that they go out as soon as the webhook is enabled again. A slice of them; answers how many. */
-async function holdLater(tx: Tx, { webhookId }: Lane): Promise<number> {
-  const later = sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} AND due_at IS NOT NULL AND due_at > ${tx.now}
-    AND ${eq(deliveries.byHand, false)} LIMIT ${SLICE_ROWS})`;
-  const isStill = and(eq(deliveries.webhookId, webhookId), later, gt(deliveries.dueAt, tx.now), eq(deliveries.byHand, false)); // where it is sent by hand meanwhile
-  return (await holding(tx, isStill)).length;
+async function holdLater(tx: Tx, lane: Lane): Promise<number> {
+  const isLater = and(gt(deliveries.dueAt, tx.now), eq(deliveries.byHand, false));
+  const ids = await someOf(tx, and(eq(deliveries.webhookId, lane.webhookId), isNotNull(deliveries.dueAt), isLater));
+  return (await holding(tx, and(among(lane, ids), sql`(${isLater}) IS TRUE`))).length; // still so where it is sent by hand meanwhile
+}
+
+/** A slice, named by their keys before they change: by one statement for both a server that doesn't know better goes through all of a webhook's. */
+async function someOf(tx: Tx, which: SQL | undefined): Promise<string[]> {
+  const rows = await tx.db.select({ id: deliveries.id }).from(deliveries).where(which).limit(SLICE_ROWS);
+  return rows.map(({ id }) => id);
 }
 
 /** A deleted one: its deliveries go, a slice at a time, and the lane with the last of them; where one came since the revision was read, it goes first. */
 async function purge(tx: Tx, lane: Lane, revision: number): Promise<Look> {
   const { webhookId } = lane;
-  const slice = sql`${deliveries.id} IN (SELECT id FROM deliveries WHERE webhook_id = ${webhookId} LIMIT ${SLICE_ROWS})`;
-  const isIts = and(eq(deliveries.webhookId, webhookId), slice);
-  const deleted = await tx.db.delete(deliveries).where(isIts).returning({ id: deliveries.id });
+  const ids = await someOf(tx, eq(deliveries.webhookId, webhookId));
+  const deleted = await tx.db.delete(deliveries).where(among(lane, ids)).returning({ id: deliveries.id });
   if (deleted.length === SLICE_ROWS) return { lane, tries: [], again: true };
   const isUnchanged = and(eq(lanes.webhookId, webhookId), eq(lanes.revision, revision));
   const areAllGone = sql`NOT EXISTS (SELECT 1 FROM deliveries WHERE webhook_id = ${webhookId})`; // those of this slice another node may have removed, whose lease has run out

@@ -10,7 +10,7 @@ import { claim, type Lane, look, overShare } from "../../cloud/domain/lanes.ts";
 import { emit } from "../../cloud/domain/outbox.ts";
 import { disable, markLane } from "../../cloud/domain/webhooks.ts";
 import { eq, inArray } from "../../cloud/store/drizzle.ts";
-import { auditHeads, deliveries as table, lanes, outbox } from "../../cloud/store/schema.ts";
+import { auditHeads, deliveries as table, lanes, outbox, webhooks } from "../../cloud/store/schema.ts";
 import { run } from "../../cloud/store/store.ts";
 import { freshFolder } from "../endings.ts";
 import { limits } from "#shared/limits.ts";
@@ -24,6 +24,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const OFTEN = { interval: 10 };
 const MORE_AT_MOST = 50;
+const FETCHED = "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'deliveries'";
 const PLANS_ANEW = 6; // PostgreSQL makes five plans of a statement, and then keeps one
 
 /** A receiver that takes so long, and knows how many tries it had at once. */
@@ -500,6 +501,33 @@ test("thousands of lanes of a few tenants leave room for the next one's; who has
     await tx.db.delete(lanes);
   });
 });
+
+test.runIf(engine === "postgres").for(["deleted", "disabled"])(
+  "of a %s webhook's deliveries a slice is looked at in a turn, also by a plan that the server made when there were none",
+  async (end) => {
+    const own = await world({ settings: PRIVATE, clock: "stopped" });
+    const { id: webhookId, tenantId } = await hooked(own, ["print.confirmed"]);
+    const looked = own.store.write("look", async (tx) => {
+      if (end === "deleted") await tx.db.delete(webhooks);
+      else await tx.db.update(webhooks).set({ enabled: false });
+      const looks = async () => {
+        await tx.db.delete(lanes);
+        await tx.db.insert(lanes).values({ webhookId, tenantId, dueAt: 0, owner: "a node", leaseUntil: 0, revision: 1 });
+        return look(tx, "a node", { webhookId, tenantId, leaseUntil: 0, inFlight: new Set(), restedAt: null });
+      };
+      await run("ANALYZE deliveries", [], "run");
+      for (let n = 0; n < PLANS_ANEW; n += 1) await looks();
+      const columns = "webhook_id, id, tenant_id, event_id, type, state, due_at, tries, by_hand, attempts, created_at";
+      const later = `SELECT ?, 'd' || n, ?, 'e', 'print.confirmed', 'pending', ${tx.now + DAY_MS}, 1, 0, '[]', 1 FROM generate_series(1, 4000) AS n`;
+      await run(`INSERT INTO deliveries (${columns}) ${later}`, [webhookId, tenantId], "run");
+      const fetched = async () => Number((await run(FETCHED, [], "get")).rows[0]);
+      const before = await fetched();
+      const { again } = await looks();
+      throw new Error(JSON.stringify({ again, isCheap: (await fetched()) - before < 500 })); // nothing of it stays
+    });
+    await expect(looked).rejects.toThrow(JSON.stringify({ again: true, isCheap: true }));
+  },
+);
 
 test("a turn takes no more lanes than it asks for, also by a plan that the server made when it knew of none", async () => {
   const own = await world({ settings: PRIVATE, clock: "stopped" });
