@@ -66,7 +66,8 @@ test("a deleted webhook's deliveries go to the last, also where the node before 
   const many = "SELECT 'gone', 'd' || n, 't', 'e', 'print.confirmed', 'pending', 1, 0, 0, '[]', 1 FROM generate_series(1000, 1299) AS n";
   await onServer(databaseUrl, `INSERT INTO deliveries (${columns}) ${many}`);
   const before = await another();
-  await before.query("DELETE FROM deliveries WHERE webhook_id = 'gone' AND id < 'd1064'");
+  const slice = await before.query("DELETE FROM deliveries WHERE webhook_id = 'gone' AND id < 'd1064'");
+  expect(slice.rowCount).toBe(64);
   await onServer(databaseUrl, "INSERT INTO lanes VALUES ('gone', 't', 0, 'the node before', 0, 1)");
   await oneWaits(before);
   await before.query("COMMIT");
