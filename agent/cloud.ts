@@ -24,6 +24,7 @@ import {
 } from "#shared/wire/jobs.ts";
 import { callHeaders } from "./click.ts";
 import type { ReportBody } from "./buffer-reports.ts";
+import { readable } from "./words.ts";
 
 /** `status` 0: no answer came, so that nobody knows whether it was done. */
 export type NoAnswer = {
@@ -40,6 +41,7 @@ export type CloudClient = ReturnType<typeof cloudClient>;
 
 const ANSWER_MAX_MS = 10_000;
 const ANSWER_MAX_BYTES = 16_777_216; // several times what the longest takes, of 500 results or 200 claims
+const WORDS_MAX_LENGTH = 2_000; // the page, the log and the buffer keep them
 const WAIT_MAX_MS = 300_000; // whatever a proxy says: reports wait no longer once the cloud is back, and a timer counts to 24 days only
 const Jwks = Type.Object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
 /** A header can't carry spaces or other signs, as the key of the documented example has. */
@@ -189,16 +191,21 @@ function parsed(text: string): unknown {
   }
 }
 
+/** What is said in the cloud's place may be of any length, and hold what a terminal obeys. */
+export const wordsIn = ({ code, message }: Static<typeof ErrorReply>["error"]): Pick<NoAnswer, "code" | "message"> => ({
+  code: readable(code, WORDS_MAX_LENGTH),
+  message: readable(message, WORDS_MAX_LENGTH),
+});
+
 function refusalOf(response: Response, answer: unknown): NoAnswer {
-  const { code, message } = reads(ErrorReply, answer)
-    ? answer.error
+  const said = reads(ErrorReply, answer)
+    ? wordsIn(answer.error)
     : { code: `HTTP_${response.status}`, message: `the cloud answered ${response.status}` };
   const after = Number(response.headers.get("retry-after"));
   return {
     ok: false,
     status: response.status,
-    code,
-    message,
+    ...said,
     ...(after > 0 ? { retryAfterMs: Math.min(after * 1_000, WAIT_MAX_MS) } : {}),
   };
 }

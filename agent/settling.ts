@@ -4,7 +4,7 @@ import type { ResultOutcome } from "#shared/wire/jobs.ts";
 import type { Asides } from "./asides.ts";
 import type { ResultRow } from "./batches.ts";
 import type { ReportRow } from "./buffer-reports.ts";
-import type { NoAnswer } from "./cloud.ts";
+import { type NoAnswer, wordsIn } from "./cloud.ts";
 import type { Answer } from "./connection.ts";
 import { lost } from "./ends.ts";
 import { fateOf, settling } from "./fates.ts";
@@ -16,8 +16,7 @@ const answerIn = (outcome: ResultOutcome | undefined): Answer =>
     : {
         ok: false,
         status: outcome?.status ?? 502,
-        code: outcome?.error?.code ?? "NOT_UNDERSTOOD",
-        message: outcome?.error?.message ?? saying("no_outcome"),
+        ...(outcome?.error ? wordsIn(outcome.error) : { code: "NOT_UNDERSTOOD", message: saying("no_outcome") }),
       };
 
 /** `aside`: attempts whose reports go last; `isFirst`: whether a report was sent for the first time. */

@@ -1145,6 +1145,15 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     expect(await movesOf(shop, ref)).toEqual(WHOLE);
   });
 
+  test("with a refusal as long as a book, which a terminal would obey: what is kept of it is a line of words", async (t) => {
+    const { net, station } = await behind(t);
+    const error = { code: "UNAUTHORIZED", message: `\u001b[2Jno\n${"x".repeat(1_000_000)}` };
+    net.rule(() => ({ status: 401, page: JSON.stringify({ error }) }));
+    await until(() => station.state().stopped !== null);
+    expect(station.state().stopped).toMatch(/^UNAUTHORIZED: \P{Cc}{100,3000}$/u);
+    expect(Math.max(...station.lines.map(({ length }) => length))).toBeLessThan(10_000);
+  });
+
   test("without an end: it isn't heard out", async (t) => {
     const endless = await startRegistry();
     t.onTestFinished(endless.end);
