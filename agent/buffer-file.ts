@@ -87,7 +87,7 @@ export type SetAside = { file: string; why: string; at: string };
 /** Held for as long as the process lives: a second agent on this folder would print what the first has printed. */
 export function openFile(dataDir: string, file: string, clock: Clock): Database.Database {
   makeFolder(dataDir, 0o700);
-  accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK); // SQLite's own words would name neither the folder nor the reason
+  accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   const was = existsSync(file) ? judged(dataDir, file) : undefined;
   const setAside = was?.good === false ? putAside(file, was.why, clock) : lastAside(file, clock);
   const isNew = !existsSync(file);
@@ -115,6 +115,7 @@ export function openFile(dataDir: string, file: string, clock: Clock): Database.
 
 /** Opened by us alone, or refused. */
 function held(dataDir: string, file: string): Database.Database {
+  if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK); // SQLite's own words would name neither the file nor the reason
   const db = new Database(file, { timeout: 0 });
   try {
     db.pragma("locking_mode = EXCLUSIVE");

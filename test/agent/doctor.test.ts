@@ -14,12 +14,14 @@ const shop = await printShop(w);
 
 type Line = { check: string; level: "ok" | "warn" | "FAIL"; words: string };
 type Ran = { code: number; out: string; complaints: string };
-const doctor = (file: string, ...args: string[]): Promise<Ran> =>
+const doctorAs = (who: { uid?: number; gid?: number }, file: string, ...args: string[]): Promise<Ran> =>
   new Promise((resolve) => {
-    execFile(process.execPath, ["agent/main.ts", "doctor", "--config", file, ...args], { timeout: 40_000 }, (error, out, complaints) =>
+    const options = { timeout: 40_000, ...who };
+    execFile(process.execPath, ["agent/main.ts", "doctor", "--config", file, ...args], options, (error, out, complaints) =>
       resolve({ code: Number(error?.code ?? 0), out, complaints }),
     );
   });
+const doctor = (file: string, ...args: string[]) => doctorAs({}, file, ...args);
 const checked = async (file: string) => {
   const { code, out, complaints } = await doctor(file, "--json");
   const { ok, checks } = JSON.parse(out) as { ok: boolean; checks: Line[] };
@@ -174,6 +176,22 @@ test("what is wrong is said, each with what to do, and the exit code is 1", asyn
   expect(of("scanner lost")).toMatch(/^FAIL: .*is it plugged in/);
   expect(of("label")).toMatch(/^ok/);
 });
+
+test.runIf(process.getuid?.() === 0)(
+  "a buffer that root has begun is told of by its name and the reason, and isn't called a broken disk",
+  async (t) => {
+    const { floor, file } = await floorWith(t, { eyes: "hand" });
+    await (await stationOn(t, floor)).end();
+    chmodSync(file, 0o644);
+    for (const folder of [floor.folder, floor.config.dataDir]) chmodSync(folder, 0o777);
+    const buffer = join(floor.config.dataDir, "station.db");
+    for (const mode of [0o600, 0o444]) {
+      chmodSync(buffer, mode);
+      const { out } = await doctorAs({ uid: 65_534, gid: 65_534 }, file);
+      expect(out).toMatch(new RegExp(`^FAIL +buffer +EACCES: permission denied, .*${buffer}`, "m"));
+    }
+  },
+);
 
 test("a buffer of a newer agent, a label too small and a key that may only read are told before the first job meets them", async (t) => {
   const { floor, file } = await floorWith(t, { eyes: "hand" });
