@@ -1,4 +1,4 @@
-// What time it is in the cloud, by the date on its answers: a station's clock that is hours off is said, and what the cloud has signed is judged by the cloud's time.
+// What time it is in the cloud, by the date on its answers: a station's clock that is hours off is said, and ends nothing that the cloud has signed.
 import { saying } from "#shared/sayings.ts";
 import type { SteadyClock } from "./clock.ts";
 import type { Say } from "./floor.ts";
@@ -19,7 +19,8 @@ export function cloudTime(clock: SteadyClock, say: Say) {
   return {
     /** Milliseconds that the cloud's clock is ahead of ours; null before it was heard of. */
     skew: () => skewMs,
-    now: () => clock.now() + (skewMs ?? 0),
+    /** Ours or the cloud's, whichever is earlier: by a clock that is ahead, ours or that of a proxy, which dates what passes, nothing is over before its time. */
+    now: () => clock.now() + Math.min(0, skewMs ?? 0),
     words,
     heard: (date: number, askedAt: number) => {
       const at = clock.now();

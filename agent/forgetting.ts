@@ -12,7 +12,7 @@ const PAUSE_MS = 500;
 export function forgettingOf({ store, clock, say }: Floor, time: CloudTime) {
   function forgotten(): number {
     try {
-      return store.fault() === null ? store.forget(Math.min(time.now(), clock.now()) - KEPT_MS, AT_ONCE) : 0;
+      return store.fault() === null ? store.forget(time.now() - KEPT_MS, AT_ONCE) : 0;
     } catch (error) {
       say("error", { event: "buffer" }, `what is over can't be forgotten: ${(error as Error).message}`);
       return 0;

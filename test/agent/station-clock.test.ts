@@ -5,7 +5,7 @@ import { steady, systemClock } from "../../agent/clock.ts";
 import { spanOf } from "../../agent/cloud-time.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
-import { ask, floorOf, jobAt, lineOf, netTo, running, sealed, stateInCloud, stationOn, until } from "./floor.ts";
+import { ask, floorOf, jobAt, lineBehindNet, lineOf, netTo, running, sealed, stateInCloud, stationOn, until } from "./floor.ts";
 
 const w = await world();
 const H = 3_600_000;
@@ -34,6 +34,16 @@ describe.concurrent("a clock that is off", () => {
     expect((await ask(station, "GET", "/metrics")).body).toMatch(/^imprimatur_agent_notices 1$/m);
     expect(await station.floor.links()).toHaveLength(1);
   });
+});
+
+test.concurrent("a proxy that dates what passes two days ahead makes no envelope old: labels are sealed, and it is said", async (t) => {
+  const { shop, net, station } = await lineBehindNet(t, w);
+  net.ahead(48 * H);
+  await until(() => station.state().notices.some(({ code }) => code === "clock_off"));
+  const { job_ref: ref } = await shop.issue();
+  await until(() => station.state().recent.length + station.state().quarantine.length > 0);
+  expect(station.state().quarantine).toEqual([]);
+  await sealed(shop, ref);
 });
 
 test.concurrent("a clock that is set back while labels are under way keeps the leases alive and delays nothing", async (t) => {
