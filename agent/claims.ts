@@ -5,7 +5,7 @@ import { maySkip } from "./answers.ts";
 import { askOf, type Attempt, paperMayExist } from "./attempt.ts";
 import { letGoMs, type PrinterConfig } from "./config.ts";
 import { verifyEnvelope } from "./envelope.ts";
-import { isOfAnother, isStranger } from "./fates.ts";
+import { isOfAnother, isRefusal } from "./fates.ts";
 import type { LeaseDeps } from "./leases.ts";
 import { startRounds } from "./rounds.ts";
 import type { CloudTime } from "./cloud-time.ts";
@@ -80,8 +80,7 @@ export function claimsOf(deps: ClaimDeps) {
     uplink.heard(said);
     if (!said.ok) {
       if (said.status === 0 || isOfAnother(said)) uplink.away();
-      const isRefused = said.status > 0 && said.status < 500 && !isStranger(said); // by the cloud itself: nothing came of it
-      keep(isRefused ? null : asked);
+      keep(isRefusal(said) ? null : asked);
       return 0;
     }
     // Said again, the answer may be of then: a job may have been cancelled since, and how long ago a run before this one asked nobody knows.
