@@ -8,6 +8,7 @@ import type { Device, DeviceCreate, Station } from "#shared/wire/devices.ts";
 import { needNames } from "#shared/wire/jobs.ts";
 import { type CloudClient, cloudClient, type NoAnswer } from "./cloud.ts";
 import { agentConfigFrom, DEFAULT_FILE, keyInEnvironment } from "./config.ts";
+import { isRefusal } from "./fates.ts";
 import { heardOf, isAbout, ONE_KEY, whyUnmet } from "./meeting.ts";
 import { reserve, type Reserved } from "./settings-file.ts";
 
@@ -143,11 +144,11 @@ async function register(cloud: CloudClient, origin: string, given: Given, draft:
   return { station: own.value, key: key.secret, isNew: true, undo };
 }
 
-/** Where the answer was lost there may be a device whose key was shown to nobody. */
+/** Where the answer was lost, or a proxy answered, there may be a device whose key was shown to nobody. */
 async function registered(cloud: CloudClient, wanted: DeviceCreate) {
   const once = randomUUID();
   const first = await cloud.register(wanted, once);
-  if (first.ok || first.status !== 0) return first;
+  if (first.ok || isRefusal(first)) return first;
   const again = await cloud.register(wanted, once);
   if (!again.ok || again.value.key?.secret) return again;
   await remove(cloud, again.value.device);

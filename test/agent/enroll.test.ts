@@ -195,15 +195,20 @@ test("interrupted twice, it ends at once, and a folder that was there stays", as
   expect(readdirSync(join(file, ".."))).toEqual([]);
 });
 
-test("the answer that makes its device may be lost: what nobody has the key of is removed, and there is one", async (t) => {
-  const net = await netTo(t, w);
-  let posts = 0;
-  net.rule(({ method }) => (method === "POST" && (posts += 1) === 1 ? "lose" : "pass"));
-  const file = newFile();
-  const { code, complaints } = await program(["--cloud", net.url, "--key", shop.adminKey, "--config", file, "--name", "line 13"]);
-  expect([code, complaints, posts]).toEqual([0, "", 3]);
-  expect((await devices()).filter(({ name }) => name === "line 13")).toHaveLength(1);
-});
+test.for([
+  ["line 13", "lost", "lose"],
+  ["line 17", "a proxy's", { status: 504, page: "<html>Gateway timeout</html>", isDone: true }],
+] as const)(
+  "the answer that makes its device (%s) may be %s: what nobody has the key of is removed, and there is one",
+  async ([name, , fate], t) => {
+    const net = await netTo(t, w);
+    let posts = 0;
+    net.rule(({ method }) => (method === "POST" && (posts += 1) === 1 ? fate : "pass"));
+    const { code, complaints } = await program(["--cloud", net.url, "--key", shop.adminKey, "--config", newFile(), "--name", name]);
+    expect([code, complaints, posts]).toEqual([0, "", 3]);
+    expect((await devices()).filter((device) => device.name === name)).toHaveLength(1);
+  },
+);
 
 test("a tenant that isn't the one that was meant leaves neither a file, a folder nor a device behind", async () => {
   const before = await devices();
