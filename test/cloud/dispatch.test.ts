@@ -513,7 +513,7 @@ test.runIf(engine === "postgres").for(["deleted", "disabled"])(
       const looks = async () => {
         await tx.db.delete(lanes);
         await tx.db.insert(lanes).values({ webhookId, tenantId, dueAt: 0, owner: "a node", leaseUntil: 0, revision: 1 });
-        return look(tx, "a node", { webhookId, tenantId, leaseUntil: 0, inFlight: new Set(), restedAt: null });
+        return look(tx, "a node", { webhookId, tenantId, leaseUntil: 0, inFlight: new Set(), restedRevision: null });
       };
       await run("ANALYZE deliveries", [], "run");
       for (let n = 0; n < PLANS_ANEW; n += 1) await looks();
