@@ -698,7 +698,7 @@ describe.skipIf(!executable)("the console", async () => {
     await isHidden(page, true);
     await inAnotherTab(context, lead.secret);
     await isHidden(page, false);
-    await page.waitForSelector("nav.views");
+    await expect.poll(() => page.locator("nav.views").count()).toBe(1);
   });
 
   test("a tab that was away while another one signed in as somebody else shows theirs under their name", async () => {
