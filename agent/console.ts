@@ -31,6 +31,7 @@ type Deps = ActDeps & {
 };
 
 const BODY_MAX_BYTES = 65_536;
+const REQUEST_MAX_MS = 10_000; // who stops in the middle of one would keep its connection, and printers need theirs
 const EVENT_GAP_MS = 200;
 const TOGETHER_MS = 10; // what changes in one go is told in one
 const bodies = {
@@ -50,6 +51,8 @@ export async function openConsole({ host, port }: { host: string; port: number }
   const { floor } = deps;
   const app = Fastify({
     bodyLimit: BODY_MAX_BYTES,
+    requestTimeout: REQUEST_MAX_MS,
+    http: { headersTimeout: REQUEST_MAX_MS, connectionsCheckingInterval: 2_000 },
     forceCloseConnections: true,
     logger: false,
     frameworkErrors: (error, _request, reply: FastifyReply) => refuse(reply, refusalOf(error)),

@@ -119,6 +119,23 @@ test("a page that no longer reads costs no memory, and is told how things are on
   await until(isToldLast, 12_000); // sooner than it would be by itself
 });
 
+test("who stops in the middle of a request is let go, and a page that listens isn't", async (t) => {
+  const { hostname, port } = new URL(station.url);
+  const begun = (text: string): Socket => {
+    const socket = connect(Number(port), hostname)
+      .on("error", () => {})
+      .resume();
+    t.onTestFinished(() => void socket.destroy());
+    socket.write(text);
+    return socket;
+  };
+  const page = begun("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const type = "content-type: application/json";
+  const halves = ["GET /api/sta", `POST /api/scan HTTP/1.1\r\nHost: localhost\r\n${type}\r\ncontent-length: 20\r\n\r\n{"te`].map(begun);
+  await until(() => halves.every(({ closed }) => closed), 50_000);
+  expect(page.closed).toBe(false);
+});
+
 test("a badge opens a session; an unknown one doesn't", async () => {
   expect((await ask(station, "POST", "/api/operator", { badge: "B-0007" })).body).toEqual({
     operator: { id: "op-7", name: "Ada" },
