@@ -45,12 +45,13 @@ const Key = closed({
 });
 export const DeviceMade = closed({ device: Device, key: Type.Optional(Key) });
 
+const AtLeastOne = Type.Integer({ minimum: 1 });
 /** What a station needs to know of its cloud. */
 export const Station = closed({
   device: Device,
   tenant: closed({ id: Id, sandbox: Type.Boolean() }),
-  poll_interval_ms: Type.Integer(),
+  poll_interval_ms: Type.Integer({ minimum: 1, maximum: 86_400_000 }), // outside of this a timer waits for nothing
   mqtt: nullable(closed({ url: Type.String(), wake: Type.String(), status: Type.String(), telemetry: Type.String() })),
-  limits: closed({ claims: Type.Integer(), results: Type.Integer(), blob_bytes: Type.Integer(), lease_max_seconds: Type.Integer() }),
+  limits: closed({ claims: AtLeastOne, results: AtLeastOne, blob_bytes: AtLeastOne, lease_max_seconds: AtLeastOne }),
 });
 export type Station = Static<typeof Station>;

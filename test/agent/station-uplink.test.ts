@@ -967,6 +967,21 @@ test.concurrent.for([
   },
 );
 
+test.concurrent.for(['"poll_interval_ms":-1', '"poll_interval_ms":4294967296', '"claims":0'])(
+  "what no cloud of ours says of its pace and limits isn't understood, and asked for again after a pause: %s",
+  async (odd, { onTestFinished }) => {
+    const shop = await printShop(w);
+    const net = await netTo({ onTestFinished }, w);
+    const [name = ""] = odd.split(":");
+    net.alter(({ path }, answer) => (path.endsWith("/aidc/station") ? answer.replace(new RegExp(`${name}:-?\\d+`), odd) : answer));
+    const station = await running({ onTestFinished }, net.url, shop);
+    await until(() => station.lines.some((line) => line.includes("something else than agreed")));
+    expect(net.passed.filter(({ path }) => path.endsWith("/claim/batch"))).toEqual([]);
+    net.alter((_, answer) => answer);
+    await sealed(shop, (await shop.issue()).job_ref);
+  },
+);
+
 test("a job that is cancelled while the answer to its claim is on a slow line isn't printed", async (t) => {
   const { shop, net, station } = await behind(t, { eyes: "hand" });
   await until(() => station.lines.some((line) => line.includes('"event":"wake-up"')));
