@@ -22,6 +22,8 @@ const PACE_MS = 10;
 /** Some thousand receivers that hang leave room for the others: once this many tries are on their way each webhook has at most one, and each tenant its share of lanes. */
 const TRIES_BUSY = 1_000;
 const LANES_MAX = 3_000;
+/** Until what couldn't be written down comes again: what kept it from that may have been mended. */
+const UNWRITTEN_MS = 5_000;
 /** What was begun may end this long after the stop; the rest is sent again by whoever comes next. */
 const DRAIN_MS = 3_000;
 
@@ -56,7 +58,7 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
     }
   }
 
-  /** Where what came of one try can't be written down, that holds up none of the others: its delivery stays on its way for this node. What could be is written once more by the turn to come, which changes nothing. */
+  /** Where what came of one try can't be written down, that holds up none of the others: it comes again later. What could be is written once more by the turn to come, which changes nothing. */
   async function settleEachAlone(): Promise<void> {
     const isWritable = async (one: Settled) =>
       store
@@ -65,7 +67,11 @@ export function startDispatcher(store: Store, log: Log, { courier, seal, tried, 
           () => true,
           (error: unknown) => error instanceof Refusal, // a store that is away takes it later
         );
-    for (const one of settled.slice(0, TURN_ROWS)) if (!(await isWritable(one))) settled = settled.filter((other) => other !== one);
+    for (const one of settled.slice(0, TURN_ROWS)) {
+      if (await isWritable(one)) continue;
+      settled = settled.filter((other) => other !== one);
+      setTimeout(() => worker.runs() && settled.push(one), UNWRITTEN_MS).unref();
+    }
   }
 
   async function turn(stopping: () => boolean): Promise<boolean> {

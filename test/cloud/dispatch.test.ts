@@ -465,15 +465,19 @@ test("hundreds of receivers that hang leave the others as they were", async () =
   for (const response of held) response.destroy(); // so that the end doesn't wait for them
 });
 
-test("a try of which it can't be written down what came of it, as its tenant's audit chain has lost its head, holds up nobody else's", async () => {
+test("a try of which it can't be written down what came of it, as its tenant's audit chain has lost its head, holds up nobody else's, and is written down once that is mended", async () => {
   const own = await world({ settings: PRIVATE });
   const damaged = await hooked(own, ["print.confirmed"], answering(410));
-  await own.store.write("damage", (tx) => tx.db.delete(auditHeads).where(eq(auditHeads.tenantId, damaged.tenantId)));
+  const lost = await own.store.write("damage", (tx) =>
+    tx.db.delete(auditHeads).where(eq(auditHeads.tenantId, damaged.tenantId)).returning(),
+  );
   await damaged.print("1");
   await expect.poll(() => own.logged().some((line) => line.includes("has no audit chain")), OFTEN).toBe(true);
   const other = await hooked(own, ["print.confirmed"]);
   for (const serial of ["1", "2", "3"]) await other.print(serial);
   await expect.poll(() => serialsOf(other.receiver.received), OFTEN).toEqual(["1", "2", "3"]);
+  await own.store.write("mend", (tx) => tx.db.insert(auditHeads).values(lost));
+  expect((await damaged.latest(ended)).status).toBe("failed");
   expect(damaged.receiver.received).toHaveLength(1);
 });
 
