@@ -8,7 +8,7 @@ import { type Answer, PAPER_LOW, realtimeFaults, unaskedFaults } from "./escpos-
 
 const QUESTIONS = [1, 2, 3, 4] as const;
 const askNow = (n: number): Buffer => Buffer.from([0x10, 0x04, n]); // DLE EOT n
-const QUIET_MS = 200;
+export const QUIET_MS = 200;
 
 /** `echoes`: it sends back what it is sent, so that nothing said unasked is to be believed. */
 export type Line = { talk(): Dialogue<Answer>; echoes(): boolean; answerMs: number };

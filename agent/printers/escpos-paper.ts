@@ -1,9 +1,8 @@
 // GS r behind a label: its answer carries no name, so it is counted how many are to come, and none is believed where some came that nobody asked for.
 import { Buffer } from "node:buffer";
-import type { Line } from "./escpos-health.ts";
+import { type Line, QUIET_MS } from "./escpos-health.ts";
 
 export const askPaper = Buffer.from([0x1d, 0x72, 1]); // GS r 1
-const QUIET_MS = 200;
 const HEARD_MAX = 64;
 
 export function paperOf({ talk, echoes, answerMs }: Line) {

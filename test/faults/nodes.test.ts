@@ -391,8 +391,12 @@ test("a tenant gets no more webhooks than it may have, also from two nodes at on
     `INSERT INTO webhooks SELECT (jsonb_populate_record(w, jsonb_build_object('id', 'w' || n))).*
       FROM webhooks w, generate_series(1, ${limits.WEBHOOKS_MAX_ITEMS - 1 - room}) n WHERE w.id = '${first.id}'`,
   );
-  const asked = Array.from({ length: 4 * room }, (_, n) => (n % 2 ? a : b).boss.post("/webhooks", made));
-  const statuses = (await Promise.all(asked)).map(({ status }) => status);
+  /** A machine that is busy beyond measure lets one wait for the store in vain, which changes nothing: it asks again. */
+  const asks = async (at: typeof a): Promise<number> => {
+    const { status } = await at.boss.post("/webhooks", made);
+    return status === 503 ? asks(at) : status;
+  };
+  const statuses = await Promise.all(Array.from({ length: 4 * room }, (_, n) => asks(n % 2 ? a : b)));
   expect(statuses.filter((status) => status === 201)).toHaveLength(room);
   expect(statuses.filter((status) => status === 409)).toHaveLength(3 * room);
 });
