@@ -140,4 +140,4 @@ test("installed into an empty folder without any script, it runs the cloud, a st
   await expect(run(process.execPath, [bin, "verify"], { cwd: elsewhere })).rejects.toThrow("usage: imprimatur verify FILE");
   expect((await run(process.execPath, [bin, "simulate", "zpl", "--help"], { cwd: elsewhere })).stdout).toContain("imprimatur simulate zpl");
   await expect(run(process.execPath, [bin, "bench"], { cwd: elsewhere })).rejects.toThrow('there is no command "bench"');
-}, 180_000);
+}, 300_000);
