@@ -27,6 +27,8 @@ type Wire = { job_ref: string; state: JobState; serial: string; digital_link: st
 const ASKED_AGAIN = 12;
 const STATE_TRIES = 10;
 const STATE_PAUSE_MS = 500;
+const REST_TRIES = 100;
+const REST_PAUSE_MS = 100;
 
 /** Every row of a list. */
 export async function all<T>(client: Client, path: string): Promise<T[]> {
@@ -191,11 +193,14 @@ async function growthsOf(client: Client, heads: readonly Head[]): Promise<Growth
   return growths;
 }
 
-/** Nothing is asked of it any more: what waits for the store is done in a moment. */
+/** What is stuck in the store is there at every look; stations go on asking, so that on a slow machine something of some node's always is. */
 export async function atRest({ figures }: Site): Promise<Figures[]> {
-  let now = await figures();
-  for (let tries = 0; now.some(({ queued }) => queued > 0) && tries < 50; tries += 1) now = await figures();
-  return now;
+  let rest = await figures();
+  for (let tries = 1; rest.some(({ queued }) => queued > 0) && tries < REST_TRIES; tries += 1) {
+    await sleep(REST_PAUSE_MS);
+    rest = (await figures()).map((now, n) => ({ ...now, queued: Math.min(now.queued, rest[n]?.queued ?? now.queued) }));
+  }
+  return rest;
 }
 
 /** Good labels that lie there, without those that another has taken the place of. */
