@@ -17,6 +17,7 @@ const NOWHERE = "denied"; // a topic that nobody may listen to
 const CLIENT_ID_MAX_LENGTH = 128;
 const SILENT_MS = 60_000;
 const QOS2_MAX_ITEMS = 16;
+const UNTAKEN_MAX_MS = 100; // what one doesn't take holds one of the hundred places through which everybody's words go
 const [SERVER_UNAVAILABLE, NOT_AUTHORIZED] = [3, 5]; // MQTT 3.1.1, table 3.1
 
 export async function embeddedBroker(at: { host: string; port: number }, around: Surroundings): Promise<Broker> {
@@ -119,6 +120,7 @@ async function makeAedes({ hear, log }: Surroundings, gate: Gate, letIn: LetIn):
   const { Aedes } = await import("aedes");
   const broker = await Aedes.createBroker({
     connectTimeout: limits.MQTT_CONNECT_MAX_MS,
+    drainTimeout: UNTAKEN_MAX_MS,
     maxInflightInbound: QOS2_MAX_ITEMS,
     maxClientsIdLength: CLIENT_ID_MAX_LENGTH + limits.NAME_MAX_LENGTH,
     preConnect: (_client, packet, done) => {

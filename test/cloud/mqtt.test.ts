@@ -1,5 +1,6 @@
 // The embedded broker as stations and their enemies meet it: real sockets, real keys, and everything still there when it isn't.
 import { connect, createServer, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { connect as mqttClient, type IConnackPacket } from "mqtt";
 import { expect, onTestFinished, test } from "vitest";
 import { limits } from "#shared/limits.ts";
@@ -336,6 +337,26 @@ test("too large a packet ends its connection before anybody keeps it", async () 
   http.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   await expect.poll(http.isClosed, SOON).toBe(true);
   expect((await connected(shop.device)).isOpen()).toBe(true);
+});
+
+test("who takes nothing of what is said there holds nobody else up, and is let go", async () => {
+  const [shop, other] = [await printShop(w), await printShop(w)];
+  const { telemetry } = topics(shop, shop.device);
+  const deaf = await connected(shop.device);
+  expect(await deaf.subscribe(telemetry)).toBe(1);
+  deaf.client.stream.unpipe();
+  deaf.client.stream.pause();
+  onTestFinished(() => deaf.cut()); // it hears of no end
+  const station = await connected(other.device);
+  const [large, small] = [await connected(shop.device), await connected(shop.device)];
+  const before = await figure("mqtt_connections");
+  const say = (from: Peer, bytes: number) => from.client.publish(telemetry, Buffer.alloc(bytes, "x"), { qos: 0 }, () => {});
+  for (let i = 0; i < 1_000; i += 1) say(large, 30_000); // twice what two sockets hold
+  await sleep(2_000); // by then they are full, or who is deaf was let go
+  for (let i = 0; i < 1_000; i += 1) say(small, 1); // each is in somebody's place until it is taken
+  await station.say(topics(other, other.device).telemetry, JSON.stringify({ version: "heard" }));
+  await expect.poll(async () => (await shown(other, other.device)).version, SOON).toBe("heard");
+  await expect.poll(() => figure("mqtt_connections"), SOON).toBe(before - 1);
 });
 
 test("a packet cut into single bytes is the same packet", async () => {
