@@ -1,4 +1,5 @@
 // The pulse of the floor: a glance at each tenant that somebody watches, several a second, and a whole look each second, told to all who watch it. What a slow line misses is told as one.
+import { hash } from "node:crypto";
 import { Readable } from "node:stream";
 import type { Logger } from "pino";
 import { BEAT_MS } from "#shared/beat.ts";
@@ -22,8 +23,9 @@ const SUMMARY_EVERY_MS = 10_000; // also where nothing was audited: presence and
 const OVERLAP_MS = 5_000; // a unit's instant is when it began; its commit may be a little later, or COMMIT_LATE_MAX_MS
 const SLOW_MAX_MS = 30_000;
 const QUEUE_MAX_BYTES = 262_144;
+const DEVICES_MAX_LENGTH = 1_048_576; // each console that takes nothing keeps them, and a station may say much of itself
 
-/** Classes of the audit log by whom they may be told to; `stations` is their list, where more of them changed than are told one by one. */
+/** Classes of the audit log by whom they may be told to; `stations` is their list, where more of them changed, or more was said, than is told one by one. */
 const TOPICS = {
   print: "aidc:read",
   device: "aidc:read",
@@ -164,8 +166,13 @@ async function look(tx: Tx, tenant: Watched, news: News): Promise<void> {
   const awaitsPassports = tenant.awaitsPassports && (await isGenerating(tx, tenantId));
   const since = Math.min(lookedAt || tx.now, tx.now) - OVERLAP_MS;
   const { devices, removed, isCut } = await changedSince(tx, tenantId, { heard: since, changed: since - limits.COMMIT_LATE_MAX_MS });
-  if (isCut) news.topics.add("stations");
-  news.devices = devices.filter((device) => isNew(tenant.devices, device));
+  let room = DEVICES_MAX_LENGTH;
+  news.devices = devices.filter((device) => {
+    const length = newsIn(tenant.devices, device);
+    room -= length;
+    return length > 0 && room >= 0;
+  });
+  if (isCut || room < 0) news.topics.add("stations");
   news.removed = removed.filter((id) => tenant.devices.delete(id));
   Object.assign(tenant, { imports, awaitsPassports, lookedAt: tx.now });
 }
@@ -179,11 +186,13 @@ async function addSummary(tx: Tx, tenant: Watched, news: News): Promise<void> {
   tenant.summary = { value, text, at: tx.now };
 }
 
-function isNew(told: Map<string, string>, device: Device): boolean {
+/** How much there is to tell: nothing where it was told. */
+function newsIn(told: Map<string, string>, device: Device): number {
   const text = JSON.stringify(device);
-  if (told.get(device.id) === text) return false;
-  told.set(device.id, text);
-  return true;
+  const digest = hash("sha256", text, "base64url");
+  if (told.get(device.id) === digest) return 0;
+  told.set(device.id, digest);
+  return text.length;
 }
 
 const event = (name: string, data: object): string => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;

@@ -345,6 +345,18 @@ describe("the stream", () => {
     expect([statuses.length, new Set(statuses)]).toEqual([MANY, new Set(["offline"])]);
   });
 
+  test("of stations that say much of themselves some are told one by one, and of the others that their list is to be read again", async () => {
+    const own = await world({ clock: "stopped" });
+    const { id: tenantId, secret } = await own.tenant("wordy");
+    const printers = [{ name: "zd", status: "ready", more: "x".repeat(60_000) }];
+    await manyStations(own, tenantId, 40, (_n, now) => ({ report: { printers }, lastSeenAt: now, updatedAt: now }));
+    const seen = await follow(`${own.url}/console/events`, { authorization: `Bearer ${secret}` });
+    open.push(seen);
+    await seen.heard(({ event, data }) => event === "changed" && (data as { topics: string[] }).topics.includes("stations"));
+    const told = seen.all().filter(({ event }) => event === "devices");
+    expect(told.map(({ data }) => (data as { devices: unknown[] }).devices.length)).toEqual([17]); // a megabyte
+  });
+
   describe("where the store fails while it looks", () => {
     type Beat = { news?: { removed: string[] } };
     /** The pulse of this world's store, of whose looks some are lost on their way back. */
