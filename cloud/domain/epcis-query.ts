@@ -1,11 +1,12 @@
 // Answers to SimpleEventQuery: pages of events by key, found from their order or from what they name, in the standard's document.
 import { setImmediate as turn } from "node:timers/promises";
 import type { SQL } from "drizzle-orm";
-import { and, eq, inArray, sql } from "../store/drizzle.ts";
+import { and, eq, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { prepared } from "../store/prepared.ts";
 import { epcisEvents, epcisTerms } from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
+import { db, type Store, together, type Tx } from "../store/store.ts";
 import { column, type OnEvent, type Order, type Page, type Plan, planOf, type Query, type Term, tokenOf } from "./epcis-parameters.ts";
 import type { Json } from "./epcis-rules.ts";
 import { contextsOf, learn, type Names, sharedOf, spellingIn } from "./epcis-contexts.ts";
@@ -167,6 +168,10 @@ async function looking(store: Store, { tenantId, plan }: Search, rows: Found[], 
   return meant;
 }
 
+const { eventId, body } = epcisEvents;
+const isNamed = and(eq(epcisEvents.tenantId, sql.placeholder("tenantId")), eq(eventId, sql.placeholder("eventId")));
+const bodyOf = prepared(db.select({ body }).from(epcisEvents).where(isNamed));
+
 type Head = Omit<Found, "body">;
 /** In their order; fewer than there are where together they are large. */
 async function fetch(tx: Tx, search: Search, limit: number, end: Page | undefined): Promise<{ rows: Found[]; isAll: boolean }> {
@@ -179,16 +184,14 @@ async function fetch(tx: Tx, search: Search, limit: number, end: Page | undefine
     if (room < 0 && heads.length > 0) break;
     heads.push({ eventId, eventTime, recordTime, contextId, bytes });
   }
-  const bodies = await bodiesOf(tx, search.tenantId, heads);
+  const bodies = await bodiesOf(search.tenantId, heads);
   const rows = heads.map((head) => ({ ...head, body: bodies.get(head.eventId) as Json }));
   return { rows, isAll: found.length < limit && heads.length === found.length };
 }
-async function bodiesOf(tx: Tx, tenantId: string, heads: readonly Head[]): Promise<Map<string, Json>> {
-  const ids = heads.map(({ eventId }) => eventId);
-  if (ids.length === 0) return new Map();
-  const isIts = and(eq(epcisEvents.tenantId, tenantId), inArray(epcisEvents.eventId, ids));
-  const rows = await tx.db.select({ eventId: epcisEvents.eventId, body: epcisEvents.body }).from(epcisEvents).where(isIts);
-  return new Map(rows.map(({ eventId, body }) => [eventId, body]));
+/** Each by its key: asked for as a list, a server that hasn't looked into the table for a while goes through all events of the tenant. */
+async function bodiesOf(tenantId: string, heads: readonly Head[]): Promise<Map<string, Json>> {
+  const rows = await together(heads.map(({ eventId }) => bodyOf.get({ tenantId, eventId })));
+  return new Map(heads.map(({ eventId }, n) => [eventId, rows[n]?.body as Json]));
 }
 
 async function refuseMany(store: Store, search: Search, ceiling: number): Promise<void> {

@@ -1,7 +1,7 @@
 // EPCIS events on their way into the store: captured in jobs or one by one, each once, and those that the print loop writes by itself.
 import { setImmediate as turn } from "node:timers/promises";
 import type { SQL } from "drizzle-orm";
-import { and, desc, eq, inArray, lt, sql } from "../store/drizzle.ts";
+import { and, desc, eq, lt, sql } from "../store/drizzle.ts";
 import { bareWord } from "#shared/cbv.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -34,6 +34,7 @@ const remove = prepared(db.delete(epcisEvents).where(mine));
 const keptRow = prepared(
   db.select({ body: epcisEvents.body, recordTime: epcisEvents.recordTime, contextId: epcisEvents.contextId }).from(epcisEvents).where(mine),
 );
+const isThere = prepared(db.select({ eventId: epcisEvents.eventId }).from(epcisEvents).where(mine));
 const isContext = and(eq(epcisContexts.tenantId, sql.placeholder("tenantId")), eq(epcisContexts.id, sql.placeholder("id")));
 const keptContext = prepared(db.select({ context: epcisContexts.context }).from(epcisContexts).where(isContext));
 const insertTerm = prepared(db.insert(epcisTerms).values(placesOf(epcisTerms)));
@@ -108,7 +109,7 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
     if (fresh.delete(event)) await remove.run({ tenantId: by.tenantId, eventId: event.key });
   }
   // What was taken may be taken out again: if another of this capture has its key, that one is looked at behind it. All else is looked at together.
-  const awaited = await declaredBefore(tx, by.tenantId, fresh);
+  const awaited = await declaredBefore(by.tenantId, fresh);
   const toJudge = Map.groupBy(
     events.filter((event) => !fresh.has(event) || isDeclared(event.event) || awaited.has(event.key)),
     ({ key }) => key,
@@ -168,16 +169,14 @@ const undeclared = ({ errorDeclaration: _, ...event }: Json): Json => event;
 const isError = and(eq(epcisTerms.tenantId, sql.placeholder("tenantId")), eq(epcisTerms.kind, "error"));
 const anyDeclared = prepared(db.select({ eventId: epcisTerms.eventId }).from(epcisTerms).where(isError).limit(1));
 /** The keys of those that were declared errors before they came, which one of the same capture doesn't say; most tenants have none to look for. */
-async function declaredBefore(tx: Tx, tenantId: string, fresh: ReadonlySet<Ready>): Promise<Set<string>> {
+async function declaredBefore(tenantId: string, fresh: ReadonlySet<Ready>): Promise<Set<string>> {
   const before = new Set<string>();
   if (fresh.size === 0 || !(await anyDeclared.get({ tenantId }))) return before;
   const beside = new Set([...fresh].map(({ key }) => key));
   for (const slice of slicesOf([...fresh].filter(({ event }) => !isDeclared(event)))) {
-    const keys = new Map(slice.map(({ key }) => [declaredAs(key), key]));
-    const { eventId } = epcisEvents;
-    const isKnown = and(eq(epcisEvents.tenantId, tenantId), inArray(eventId, [...keys.keys()]));
-    const found = await tx.db.select({ eventId }).from(epcisEvents).where(isKnown);
-    for (const one of found) if (!beside.has(one.eventId)) before.add(keys.get(one.eventId) as string);
+    const keys = slice.flatMap(({ key }) => (beside.has(declaredAs(key)) ? [] : key));
+    const found = await together(keys.map((key) => isThere.get({ tenantId, eventId: declaredAs(key) })));
+    for (const [n, key] of keys.entries()) if (found[n]) before.add(key);
     await turn();
   }
   return before;

@@ -1,6 +1,6 @@
 // The EPCIS query language: each parameter finds just what it says, pages hold together, what isn't known is refused by name.
-import { expect, test } from "vitest";
-import { eq } from "../../cloud/store/drizzle.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { eq, sql } from "../../cloud/store/drizzle.ts";
 import { query } from "../../cloud/domain/epcis-query.ts";
 import { epcisTerms } from "../../cloud/store/schema.ts";
 import type { Store } from "../../cloud/store/store.ts";
@@ -22,7 +22,7 @@ import {
   tenantOf,
   walk,
 } from "../epcis.ts";
-import { world } from "../world.ts";
+import { engine, world } from "../world.ts";
 
 const w = await world();
 const tenant = () => tenantOf(w);
@@ -483,3 +483,28 @@ test("an answer says when its query began: what came while it was looked for isn
   const { document: answer } = await query(slow, id, {});
   expect([answer["creationDate"], at > began + 1_000]).toEqual(["2030-01-01T00:00:00.000Z", true]);
 });
+
+// On SQLite test/rules/plans.test.ts reads the plans.
+test.runIf(engine === "postgres")(
+  "what events say is read event by event, also where the server hasn't looked into the table yet",
+  async () => {
+    const own = await world({}, onTestFinished);
+    const { id } = await tenantOf(own);
+    await own.store.write("many events", async ({ db }) => {
+      await db.run(sql`INSERT INTO epcis_events (tenant_id, event_id, type, event_time, record_time, body)
+      SELECT ${id}, 'e' || n, 'ObjectEvent', n, n, '{"type":"ObjectEvent","eventID":"e' || n || '"}' FROM generate_series(1, 100000) n`);
+    });
+    const took: number[] = [];
+    const read: Store["read"] = async (label, work) => {
+      const began = performance.now();
+      const said = await own.store.read(label, work);
+      took.push(performance.now() - began);
+      return said;
+    };
+    expect((await query({ ...own.store, read }, id, { "EQ_urn:x:nothing": "1" })).found).toBe(0);
+    const [each = 0] = took.toSorted((a, b) => a - b).slice(took.length / 2);
+    took.length = 0;
+    await read("all", ({ db }) => db.values(sql`SELECT count(*) FROM epcis_events WHERE tenant_id = ${id} AND event_id <> ''`));
+    expect(each).toBeLessThan((took[0] ?? 0) / 2); // it went through all of them for each page
+  },
+);
