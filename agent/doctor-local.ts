@@ -47,6 +47,17 @@ export function isHeld({ dataDir }: AgentConfig): boolean {
   return existsSync(file) && isInUse(dataDir, file);
 }
 
+/** There is one that nobody works with, as far as this user may tell. */
+export function isLeft({ dataDir }: AgentConfig): boolean {
+  const file = join(dataDir, BUFFER_FILE);
+  try {
+    accessSync(file, constants.R_OK | constants.W_OK);
+    return !isInUse(dataDir, file);
+  } catch {
+    return false; // none there, or none of ours to look into
+  }
+}
+
 /** `device`: whose key the settings have, where the cloud says so. */
 export function bufferLine({ dataDir }: AgentConfig, running: State | undefined, device: Station["device"] | null): Line {
   const { well, odd, bad } = linesOf("buffer");

@@ -7,9 +7,10 @@ import { addressFault, tryAddress } from "./address.ts";
 import { brokerLine, cloudLines, meetCloud, type Meeting } from "./doctor-cloud.ts";
 import { printerLine, scannerLine } from "./doctor-devices.ts";
 import { type Line, linesOf } from "./doctor-line.ts";
-import { bufferLine, configLine, diskLine, eyeLine, isHeld } from "./doctor-local.ts";
+import { bufferLine, configLine, diskLine, eyeLine, isHeld, isLeft } from "./doctor-local.ts";
 import { type AgentConfig, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
 import type { State } from "./state.ts";
+import { readable } from "./words.ts";
 import { bufferOfService, SERVICE } from "./unit.ts";
 
 const ANSWER_MAX_MS = 2_000;
@@ -26,7 +27,9 @@ export async function doctor(argv: string[]): Promise<number> {
   return isWell ? 0 : 1;
 }
 const shown = (lines: Line[]): string =>
-  lines.map(({ check, level, words }) => `${level.padEnd(5)} ${check.padEnd(18)} ${words.replaceAll(/\s+/g, " ")}\n`).join("");
+  lines
+    .map(({ check, level, words }) => `${level.padEnd(5)} ${check.padEnd(18)} ${readable(words.replaceAll(/\s+/g, " "), Infinity)}\n`)
+    .join("");
 
 async function examine(file: string | undefined): Promise<Line[]> {
   let config: AgentConfig;
@@ -39,7 +42,7 @@ async function examine(file: string | undefined): Promise<Line[]> {
     return [linesOf("settings").bad(error.message)];
   }
   const [answering, meeting] = await Promise.all([runningAt(config), meetCloud(config)]);
-  const running = isAnothers(answering, meeting) && !isHeld(config) ? undefined : answering;
+  const running = isAnothers(answering, meeting, config) && !isHeld(config) ? undefined : answering;
   const isElsewhere = running === undefined && isHeld(config); // its console is another one than these settings name
   const devices = isElsewhere
     ? [...config.printers.map(({ name }) => `printer ${name}`), ...config.scanners.map(({ name }) => `scanner ${name}`)].map((check) =>
@@ -81,6 +84,8 @@ function agentLine(config: AgentConfig, running: State | undefined, { isService,
     if (paused) return odd(`${words} and is paused: no label is begun until somebody resumes it there`);
     return well(`${words}; what it holds is told by it`);
   }
+  if (isElsewhere && config.console.port === 0)
+    return odd("runs, at a port of its own choice (console.port is 0) that its log tells: its devices are left to it");
   if (isElsewhere) return odd(`runs, and doesn't answer at ${consoleOf(config)}: its devices are left to it`);
   if (unheard !== undefined) return bad(`doesn't run, and can't be started: ${unheard}`);
   const words = "doesn't run: its devices are looked at from here";
@@ -93,9 +98,9 @@ const unheardAt = ({ console: address }: AgentConfig): Promise<string | undefine
     () => undefined,
     (error: Error) => addressFault(error) ?? error.message,
   );
-/** A second station of a machine finds the first one's console, until its own has a port: the two are told apart by their devices. */
-const isAnothers = (answering: State | undefined, { said }: Meeting): boolean =>
-  said.ok && typeof answering?.device_id === "string" && answering.device_id !== said.value.device.id;
+/** A second station of a machine finds the first one's console, until its own has a port: the two are told apart by their devices, or by a buffer that nobody has. */
+const isAnothers = (answering: State | undefined, { said }: Meeting, config: AgentConfig): boolean =>
+  said.ok ? typeof answering?.device_id === "string" && answering.device_id !== said.value.device.id : isLeft(config);
 /** The agent of these settings, if its console answers. */
 async function runningAt(config: AgentConfig): Promise<State | undefined> {
   try {

@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { startDevice } from "../../fixtures/device.ts";
 import { settingsFile } from "../../fixtures/floor.ts";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
@@ -57,6 +58,15 @@ test.concurrent.for(["half-open", "dont-answer"] as const)(
   },
 );
 
+test("what a printer tells of itself is a line of words, whatever a terminal would obey in it", async (t) => {
+  const printer = await startDevice((socket) =>
+    socket.on("data", (heard: Buffer) => heard.includes("~HI") && socket.write("\u0002\u001b[2JZEBRA,V1,8,8192KB\u0003\r\n")),
+  );
+  t.onTestFinished(printer.end);
+  const { file } = await floorWith(t, { port: () => printer.url });
+  expect((await doctor(file)).out).toMatch(/^\w+ +printer printer +(?=.*ZEBRA)\P{Cc}+$/mu);
+});
+
 test("a running agent is asked instead of its devices, and works on", async (t) => {
   const { floor, file } = await floorWith(t);
   const station = await stationOn(t, floor);
@@ -83,6 +93,8 @@ test("a running agent is asked instead of its devices, and works on", async (t) 
   const left = "warn: isn't looked at: the agent that works here has it";
   expect([of("printer printer"), of("scanner fixed")]).toEqual([left, left]);
   expect(station.state().stopped).toBeNull();
+  writeFileSync(file, JSON.stringify(floor.config));
+  expect((await checked(file)).of("agent")).toMatch(/^warn: runs, at a port of its own choice \(console\.port is 0\)/);
 });
 
 test("another station at the console's address isn't taken for this one: its printers say nothing of ours, and ours couldn't start", async (t) => {
@@ -97,6 +109,18 @@ test("another station at the console's address isn't taken for this one: its pri
     1,
     expect.stringMatching(/^FAIL: doesn't run, and can't be started: listen EADDRINUSE.*set console\.port$/),
   ]);
+  expect(of("printer printer")).toMatch(/^FAIL: its head is open/);
+});
+
+test("nor where the cloud is away: who works has his buffer, and nobody has this one", async (t) => {
+  const other = await stationOn(t, await floorOf(t, w.url, shop));
+  const net = await netTo(t, w);
+  const floor = await floorOf(t, net.url, shop, { eyes: "hand" });
+  await (await stationOn(t, floor)).end();
+  net.cut();
+  floor.machine?.fault("head-open");
+  const { of } = await checked(settingsFile(floor, { console: { host: "127.0.0.1", port: Number(new URL(other.url).port) } }));
+  expect(of("agent")).toMatch(/^FAIL: doesn't run, and can't be started: listen EADDRINUSE/);
   expect(of("printer printer")).toMatch(/^FAIL: its head is open/);
 });
 
