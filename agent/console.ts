@@ -1,7 +1,10 @@
 // The console's HTTP: what the station is like, and what people say of its labels. For this machine, unless told otherwise, and for no page of another origin.
+import { STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
 import { hostname } from "node:os";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { answerInBytes, refusalOfBadHttp } from "#shared/bad-http.ts";
 import { BEAT_MS } from "#shared/beat.ts";
 import { Refusal } from "#shared/errors.ts";
 import { saying } from "#shared/sayings.ts";
@@ -52,7 +55,8 @@ export async function openConsole({ host, port }: { host: string; port: number }
   const app = Fastify({
     bodyLimit: BODY_MAX_BYTES,
     requestTimeout: REQUEST_MAX_MS,
-    http: { headersTimeout: REQUEST_MAX_MS, connectionsCheckingInterval: 2_000 },
+    clientErrorHandler: answerBadHttp,
+    http: { requireHostHeader: false, headersTimeout: REQUEST_MAX_MS, connectionsCheckingInterval: 2_000 },
     forceCloseConnections: true,
     logger: false,
     frameworkErrors: (error, _request, reply: FastifyReply) => refuse(reply, refusalOf(error)),
@@ -120,6 +124,13 @@ function serveStation(app: FastifyInstance, deps: Deps): void {
     metrics ??= (await import("./metrics.ts")).metricsOf(state); // 115 files, for stations that are watched
     return reply.type(metrics.contentType).send(await metrics.text());
   });
+}
+
+/** What isn't HTTP: Fastify's own answer to it has another shape than all others of ours. */
+function answerBadHttp(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
+  const refusal = refusalOfBadHttp(error);
+  socket.end(answerInBytes(refusal, STATUS_CODES[refusal.status] ?? "", clickId(undefined)));
 }
 
 function takeJson(app: FastifyInstance): void {

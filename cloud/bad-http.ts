@@ -2,14 +2,13 @@
 import { randomUUIDv7 } from "node:crypto";
 import { type IncomingMessage, type Server, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { type ErrorCode, Refusal } from "#shared/errors.ts";
+import { answerInBytes, refusalOfBadHttp } from "#shared/bad-http.ts";
+import { Refusal } from "#shared/errors.ts";
 import { correlationId } from "./request.ts";
-
-const OURS: Record<string, ErrorCode> = { HPE_HEADER_OVERFLOW: "HEADERS_TOO_LARGE", ERR_HTTP_REQUEST_TIMEOUT: "REQUEST_TIMEOUT" };
 
 export function answerBadHttp(error: Error & { code?: string }, socket: Duplex): void {
   if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
-  answerOnSocket(socket, new Refusal(OURS[error.code ?? ""] ?? "MALFORMED_REQUEST"));
+  answerOnSocket(socket, refusalOfBadHttp(error));
 }
 
 const idOf = ({ headers }: IncomingMessage): string => correlationId(headers["x-correlation-id"]);
@@ -37,14 +36,6 @@ export function hostFault({ httpVersion, rawHeaders }: IncomingMessage): Refusal
     : new Refusal("MALFORMED_REQUEST", `a request has one Host header, and this has ${hosts === 0 ? "none" : hosts}`);
 }
 
-function answerOnSocket(socket: Duplex, { status, body, headers }: Refusal, id: string = randomUUIDv7()): void {
-  const text = JSON.stringify(body);
-  const lines = [
-    "content-type: application/json; charset=utf-8",
-    `content-length: ${Buffer.byteLength(text)}`,
-    `x-correlation-id: ${id}`,
-    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
-    "connection: close",
-  ];
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("\r\n")}\r\n\r\n${text}`);
+function answerOnSocket(socket: Duplex, refusal: Refusal, id: string = randomUUIDv7()): void {
+  socket.end(answerInBytes(refusal, STATUS_CODES[refusal.status] ?? "", id));
 }

@@ -3,6 +3,7 @@ import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
+import type { ErrorBody } from "#shared/errors.ts";
 import { systemClock } from "../../agent/clock.ts";
 import { OPERATOR, startFloor } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
@@ -117,6 +118,22 @@ test("a page that no longer reads costs no memory, and is told how things are on
   page.resume();
   const isToldLast = () => text.endsWith("\n\n\r\n") && text.lastIndexOf('"paused":true,') > text.lastIndexOf('"paused":false,');
   await until(isToldLast, 12_000); // sooner than it would be by itself
+});
+
+test("what isn't HTTP is refused in the same shape as all else", async (t) => {
+  const { hostname, port } = new URL(station.url);
+  const said = async (text: string): Promise<[status: string | undefined, code: string]> => {
+    const socket = connect(Number(port), hostname).setEncoding("utf8");
+    t.onTestFinished(() => void socket.destroy());
+    let heard = "";
+    socket.on("data", (more: string) => (heard += more)).write(text);
+    await until(() => socket.closed);
+    const [head = "", body = ""] = heard.split("\r\n\r\n");
+    return [head.split(" ")[1], (JSON.parse(body) as ErrorBody).error.code];
+  };
+  expect(await said("a scanner's line\r\n\r\n")).toEqual(["400", "MALFORMED_REQUEST"]);
+  expect(await said(`GET /api/state HTTP/1.1\r\nx: ${"x".repeat(20_000)}\r\n\r\n`)).toEqual(["431", "HEADERS_TOO_LARGE"]);
+  expect(await said("GET /api/state HTTP/1.1\r\nconnection: close\r\n\r\n")).toEqual(["403", "FORBIDDEN"]); // it names no host
 });
 
 test("who stops in the middle of a request is let go, and a page that listens isn't", async (t) => {
