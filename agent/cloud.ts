@@ -33,6 +33,8 @@ export type NoAnswer = {
   code: string;
   message: string;
   retryAfterMs?: number;
+  /** Where a page in the cloud's place leads: nobody follows it, or whoever is there would have our key. */
+  leadsTo?: string;
   /** Refused by ourselves: the cloud wasn't asked. */
   unasked?: true;
 };
@@ -85,7 +87,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     retry: 0,
     throwHttpErrors: false,
     timeout: false, // it would end with the answer's head
-    redirect: "error",
+    redirect: "manual",
     headers: { "user-agent": "imprimatur-agent" },
   });
 
@@ -197,15 +199,19 @@ export const wordsIn = ({ code, message }: Static<typeof ErrorReply>["error"]): 
   message: readable(message, WORDS_MAX_LENGTH),
 });
 
-function refusalOf(response: Response, answer: unknown): NoAnswer {
+function refusalOf({ status, headers }: Response, answer: unknown): NoAnswer {
   const said = reads(ErrorReply, answer)
     ? wordsIn(answer.error)
-    : { code: `HTTP_${response.status}`, message: `the cloud answered ${response.status}` };
-  const after = Number(response.headers.get("retry-after"));
+    : pageOf(status, readable(headers.get("location") ?? "", WORDS_MAX_LENGTH));
+  const after = Number(headers.get("retry-after"));
   return {
     ok: false,
-    status: response.status,
+    status,
     ...said,
     ...(after > 0 ? { retryAfterMs: Math.min(after * 1_000, WAIT_MAX_MS) } : {}),
   };
 }
+const pageOf = (status: number, leadsTo: string) => {
+  const page = { code: `HTTP_${status}`, message: `the cloud answered ${status}` };
+  return leadsTo === "" ? page : { ...page, leadsTo, message: `${page.message}, which leads to ${leadsTo}` };
+};

@@ -225,7 +225,10 @@ test("a tenant that isn't the one that was meant leaves neither a file, a folder
 
 test("a key that may not register, one that nobody knows, another web site and a cloud that is away are each told in one line", async (t) => {
   const { data: weak } = (await shop.admin.post("/api-keys", { name: "weak", scopes: ["products:read"] })).body;
-  const page = createServer((_request, response) => response.writeHead(404).end("<h1>not here</h1>"));
+  const page = createServer(({ headers: { authorization: said = "" } }, response) => {
+    const status = Number(said.replace("Bearer ", "")) || 404;
+    response.writeHead(status, status < 400 ? { location: "https://login.example/" } : {}).end("<h1>not here</h1>");
+  });
   const port = await listening(page);
   t.onTestFinished(() => void page.close());
   const net = await netTo(t, w);
@@ -235,6 +238,18 @@ test("a key that may not register, one that nobody knows, another web site and a
     [["--cloud", w.url, "--key", weak.secret as string], 1, /needs the scopes aidc:read and aidc:write/],
     [["--cloud", w.url, "--key", `${key}x`], 1, /doesn't know this key/],
     [["--cloud", `http://127.0.0.1:${port}`, "--key", key], 1, /isn't the cloud: is the address right\?/],
+    [
+      ["--cloud", `http://127.0.0.1:${port}`, "--key", "302"],
+      1,
+      /leads to https:\/\/login\.example\/, .* does the network want a sign-in\?/,
+    ],
+    [["--cloud", `http://127.0.0.1:${port}`, "--key", "200"], 1, /isn't the cloud: is the address right, or .* sign-in\?.*answered 200/],
+    [
+      ["--cloud", `http://127.0.0.1:${port}`, "--key", "502"],
+      1,
+      /something before the cloud .* answers in its place: does it run.*\(502\)/,
+    ],
+    [["--cloud", `http://127.0.0.1:${port}`, "--key", "511"], 1, /the network wants a sign-in .*\(511\)/],
     [["--cloud", net.url, "--key", key], 1, /doesn't answer.*is the address right/],
     [["--cloud", w.url.replace("http", "https"), "--key", key], 1, /no TLS is spoken there: .* http:/],
     [["--cloud", `${w.url}/api`, "--key", key], 1, /cloud must be an origin/],

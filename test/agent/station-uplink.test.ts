@@ -1,4 +1,5 @@
 // A station and a cloud that is away, late, refusing or forgetful: nothing is lost, nothing is doubled, and no label is printed because a report failed.
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -11,6 +12,7 @@ import type { StationOptions } from "../../agent/station.ts";
 import { startWake } from "../../agent/wake.ts";
 import { routes } from "../../cloud/routes/index.ts";
 import { freePort } from "../../fixtures/free-port.ts";
+import { closed, listening } from "../../fixtures/listening.ts";
 import { type Fate, type Network, type Passing } from "../../fixtures/network.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { startRegistry } from "../../fixtures/registry.ts";
@@ -1170,6 +1172,23 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     await until(() => station.state().stopped !== null);
     expect(station.state().stopped).toMatch(/^UNAUTHORIZED: \P{Cc}{100,3000}$/u);
     expect(Math.max(...station.lines.map(({ length }) => length))).toBeLessThan(10_000);
+  });
+
+  test("with a way elsewhere: it is told where to, and nobody there is asked, or would have our key", async (t) => {
+    let asked = 0;
+    const elsewhere = createServer((_request, response) => void response.end(String((asked += 1))));
+    const there = `http://127.0.0.1:${await listening(elsewhere)}/login`;
+    const net = createServer(
+      (request, response) => void response.writeHead(Number(request.headers["idempotency-key"] ?? 302), { location: there }).end(),
+    );
+    const url = `http://127.0.0.1:${await listening(net)}`;
+    t.onTestFinished(() => Promise.all([closed(elsewhere), closed(net)]).then(() => {}));
+    const cloud = cloudClient(url, "imp_any");
+    for (const status of [301, 302, 303, 307, 308])
+      expect(await cloud.result(resultOf("pj"), String(status))).toEqual({
+        ok: false, status, code: `HTTP_${status}`, leadsTo: there, message: `the cloud answered ${status}, which leads to ${there}`,
+      }); // oxfmt-ignore
+    expect(asked).toBe(0);
   });
 
   test("without an end: it isn't heard out", async (t) => {
