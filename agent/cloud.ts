@@ -203,15 +203,20 @@ function refusalOf({ status, headers }: Response, answer: unknown): NoAnswer {
   const said = reads(ErrorReply, answer)
     ? wordsIn(answer.error)
     : pageOf(status, readable(headers.get("location") ?? "", WORDS_MAX_LENGTH));
-  const after = Number(headers.get("retry-after"));
+  const afterMs = waitIn(headers);
   return {
     ok: false,
     status,
     ...said,
-    ...(after > 0 ? { retryAfterMs: Math.min(after * 1_000, WAIT_MAX_MS) } : {}),
+    ...(afterMs > 0 ? { retryAfterMs: Math.min(afterMs, WAIT_MAX_MS) } : {}),
   };
 }
 const pageOf = (status: number, leadsTo: string) => {
   const page = { code: `HTTP_${status}`, message: `the cloud answered ${status}` };
   return leadsTo === "" ? page : { ...page, leadsTo, message: `${page.message}, which leads to ${leadsTo}` };
 };
+/** Retry-After: seconds, or a date by the clock of who says it. */
+function waitIn(headers: Headers): number {
+  const said = headers.get("retry-after") ?? "";
+  return Number(said) * 1_000 || Date.parse(said) - Date.parse(headers.get("date") ?? "");
+}

@@ -1224,6 +1224,21 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     expect(refused).toBe(before);
   });
 
+  test.for([
+    ["7", 7_000],
+    ["Fri, 02 Jan 2026 00:00:07 GMT", 7_000],
+    ["Thu, 01 Jan 2026 23:59:59 GMT", undefined],
+    ["Fri, 31 Dec 2999 00:00:00 GMT", 300_000],
+    ["-7", undefined],
+    ["soon", undefined],
+  ] as const)("and Retry-After: %s: by the clock of who says it that is %i ms", async ([said, retryAfterMs], t) => {
+    const headers = { "retry-after": said, date: "Fri, 02 Jan 2026 00:00:00 GMT" };
+    const busy = createServer((_request, response) => void response.writeHead(503, headers).end());
+    const url = `http://127.0.0.1:${await listening(busy)}`;
+    t.onTestFinished(() => closed(busy));
+    expect(((await cloudClient(url, "imp_any").station()) as { retryAfterMs?: number }).retryAfterMs).toBe(retryAfterMs);
+  });
+
   test("with 200 and a page: a picture isn't with the cloud by that, and is sent again", async (t) => {
     const { shop, net } = await behind(t);
     let answered = 0;
