@@ -34,6 +34,7 @@ export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fat
   const known = byCode[code as ErrorCode]; // or of a cloud that is newer than this station
   if (known) return known;
   if (isStranger({ status, code })) return "retry";
+  if (isPage({ code }) && status === 413) return "aside"; // a proxy takes less than the cloud: others may be smaller
   if (status === 401 || status === 403) return "stop";
   if (status === 0 || status === 404 || status === 408 || status === 425 || status === 429 || status >= 500) return "retry";
   return status === 409 || status === 410 ? "drop" : "quarantine";

@@ -137,7 +137,8 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       const fate = fateOf(said);
       const isTooLarge = said.status === 0 && picturesAbreast === 1; // for the line, perhaps: it was alone on it
       if ((fate === "aside" || isTooLarge) && picturesAside.put(sha256)) return false;
-      if (!settling.has(fate)) return true;
+      const isOverflow = said.status === 413; // more than a few that are too large for a proxy would fill the disk
+      if (!settling.has(fate) && !isOverflow) return true;
       store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${sha256}` });
     }
     store.pictureSent(sha256);

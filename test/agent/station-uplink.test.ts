@@ -1154,6 +1154,30 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     await until(() => station.state().online);
   });
 
+  test("with 413 and a page, to one report: others go first, it is kept until more may pass, and nothing is refused", async (t) => {
+    const { shop, net, station } = await behind(t);
+    const { job_ref: ref } = await shop.issue();
+    let isNarrow = true;
+    const isLarge = ({ path, body }: Passing) => /\/results?$/.test(path) && `${path} ${body}`.includes(ref) && body.includes("RENDERED");
+    net.rule((passing) => (isNarrow && isLarge(passing) ? { status: 413, page: "<html>Too large</html>" } : "pass"));
+    await until(() => jobAt(station, ref)?.stage === "sealing");
+    await sealed(shop, (await shop.issue()).job_ref);
+    expect(station.state()).toMatchObject({ quarantine: [], online: true });
+    isNarrow = false;
+    await sealed(shop, ref);
+    expect(await movesOf(shop, ref)).toEqual(WHOLE);
+  });
+
+  test("with 413 and a page, to pictures: a few are kept, the rest is shown to people before it fills the disk", async (t) => {
+    const { net, station } = await behind(t);
+    const isNarrow = ({ method }: Passing) => method === "PUT";
+    net.rule((passing) => (isNarrow(passing) ? { status: 413, page: "<html>Too large</html>" } : "pass"));
+    for (let n = 0; n < 12; n += 1) station.store.picture(String(n).padStart(64, "0"), "image/png", new Uint8Array(8));
+    await until(() => station.state().quarantine.length === 4 && station.state().buffer.pictures === 8);
+    await sleep(500);
+    expect(station.state().quarantine.map(({ code }) => code)).toEqual(Array.from({ length: 4 }, () => "HTTP_413"));
+  });
+
   test("with 204 and nothing: no report is with the cloud by that, and each is said again", async (t) => {
     const { shop, net, station } = await behind(t);
     let answered = 0;
