@@ -27,6 +27,13 @@ const byCode: Partial<Record<ErrorCode, Fate>> = {
   TIMED_OUT: "retry",
   NOT_READY: "retry",
   INTERNAL_ERROR: "aside",
+  // No call of ours leaves here like that: something alters it on its way.
+  MALFORMED_REQUEST: "aside",
+  MALFORMED_JSON: "aside",
+  METHOD_NOT_ALLOWED: "aside",
+  URI_TOO_LONG: "aside",
+  UNSUPPORTED_MEDIA_TYPE: "aside",
+  HEADERS_TOO_LARGE: "aside",
 };
 /** Those that end it; after the others it is said again. */
 export const settling = new Set<Fate>(["drop", "quarantine"]);

@@ -1296,6 +1296,8 @@ test("every code that a route of reports names has its place in the table, and w
     SIMULATED_EVIDENCE: "quarantine",
     INTERNAL_ERROR: "aside",
   });
+  const altered = ["MALFORMED_REQUEST", "MALFORMED_JSON", "METHOD_NOT_ALLOWED", "URI_TOO_LONG", "UNSUPPORTED_MEDIA_TYPE", "HEADERS_TOO_LARGE"] as const; // oxfmt-ignore
+  expect(altered.map((code) => fateOf({ code, status: errors[code].status }))).toEqual(altered.map(() => "aside"));
   expect([0, 401, 403, 404, 408, 409, 410, 418, 429, 500, 599].map((status) => fateOf({ status, code: "?" }))).toEqual([
     "retry", "stop", "stop", "retry", "retry", "drop", "drop", "quarantine", "retry", "retry", "retry",
   ]); // oxfmt-ignore
