@@ -2,7 +2,7 @@
 import ky, { type KyInstance } from "ky";
 import { Ajv, type ValidateFunction } from "ajv";
 import { type TSchema, Type } from "typebox";
-import { API } from "#shared/api.ts";
+import { API, NO_SUCH_ADDRESS } from "#shared/api.ts";
 import { bodyWithin } from "#shared/bounded-body.ts";
 import { reasonOf } from "#shared/fault.ts";
 import { ErrorReply, listOf, type Static } from "#shared/wire/common.ts";
@@ -200,9 +200,11 @@ export const wordsIn = ({ code, message }: Static<typeof ErrorReply>["error"]): 
 });
 
 function refusalOf({ status, headers }: Response, answer: unknown): NoAnswer {
-  const said = reads(ErrorReply, answer)
-    ? wordsIn(answer.error)
-    : pageOf(status, readable(headers.get("location") ?? "", WORDS_MAX_LENGTH));
+  // Of an address that we didn't ask for it says nothing of what we did.
+  const said =
+    reads(ErrorReply, answer) && answer.error.message !== NO_SUCH_ADDRESS
+      ? wordsIn(answer.error)
+      : pageOf(status, readable(headers.get("location") ?? "", WORDS_MAX_LENGTH));
   const afterMs = waitIn(headers);
   return {
     ok: false,

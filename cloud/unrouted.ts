@@ -1,6 +1,6 @@
 // What no route answers: an address that exists is told which methods it takes (405), any other that it doesn't exist (404).
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { API } from "#shared/api.ts";
+import { NO_SUCH_ADDRESS } from "#shared/api.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Limit } from "./rate.ts";
 import { pathOf, type Route } from "./route.ts";
@@ -19,7 +19,7 @@ export function answerUnrouted(app: FastifyInstance, table: readonly Route[], li
     const allowed = own.length > 0 ? own : neighbours;
     // A file that isn't there is asked for by the right verb.
     if (allowed.length === 0 || allowed.includes(request.method === "HEAD" ? "GET" : request.method))
-      return new Refusal("NOT_FOUND", `there is no such address: those of the API begin with ${API}, and /docs shows them`);
+      return new Refusal("NOT_FOUND", NO_SUCH_ADDRESS);
     return wrongVerb(request.method, allowed);
   };
   app.setNotFoundHandler(async (request) => {

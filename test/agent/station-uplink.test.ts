@@ -1178,6 +1178,22 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     expect(station.state().quarantine.map(({ code }) => code)).toEqual(Array.from({ length: 4 }, () => "HTTP_413"));
   });
 
+  test("and alters the address of each call: the cloud knows no such one, and no job is given up for that", async (t) => {
+    const shop = await printShop(w);
+    const way = { url: w.url };
+    const net = await netTo(t, way);
+    const station = await running(t, net.url, shop, { eyes: "hand" });
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+    way.url = `${w.url}/cloud`; // as nginx does for a slash behind its upstream
+    await ask(station, "POST", "/api/scan", { text });
+    await until(() => net.passed.filter(({ path, status }) => /\/results?$/.test(path) && status === 404).length > 2);
+    expect(station.state()).toMatchObject({ online: false, sealing: 1, jobs: [{ job_ref: ref, ask: null }] });
+    way.url = w.url;
+    await sealed(shop, ref);
+    expect([await movesOf(shop, ref), station.state().quarantine]).toEqual([WHOLE, []]);
+  });
+
   test("with 204 and nothing: no report is with the cloud by that, and each is said again", async (t) => {
     const { shop, net, station } = await behind(t);
     let answered = 0;
