@@ -10,8 +10,18 @@ export const clickId = (sent: unknown): string => (isCorrelationId(sent) ? sent 
 export const asClick = <T>(id: string, act: () => T): T => clicks.run(id, act);
 export const clickNow = (): string | undefined => clicks.getStore();
 
+const VERSION_AT = 14;
+const CALLS_OWN = /^[\da-f]{8}-[\da-f]{4}-8[\da-f]{3}-/;
+/** A call's own is a UUID of version 8: those that a proxy makes up for our calls are of others. */
+export function callId(): string {
+  const id = randomUUID();
+  return clickNow() ?? `${id.slice(0, VERSION_AT)}8${id.slice(VERSION_AT + 1)}`;
+}
+/** What answers repeats the id that it was asked under: this one is another call's, kept or mixed up on the way. */
+export const isOfAnotherCall = (id: string, answered: string | null): boolean =>
+  answered !== null && answered !== id && CALLS_OWN.test(answered);
 /** The headers that a call to the cloud carries: the id, and the beginning of a trace that can be found by it. */
-export function callHeaders(id: string = clickNow() ?? randomUUID()): Record<string, string> {
+export function callHeaders(id: string): Record<string, string> {
   const hex = id.replaceAll("-", "").toLowerCase();
   const traceId = /^[\da-f]{32}$/.test(hex) ? hex : randomBytes(16).toString("hex");
   return { "x-correlation-id": id, traceparent: `00-${traceId}-${randomBytes(8).toString("hex")}-01` };

@@ -22,7 +22,7 @@ import {
   type OrphanReport,
   ResultOutcomes,
 } from "#shared/wire/jobs.ts";
-import { callHeaders } from "./click.ts";
+import { callHeaders, callId, isOfAnotherCall } from "./click.ts";
 import type { ReportBody } from "./buffer-reports.ts";
 import { readable } from "./words.ts";
 
@@ -45,6 +45,7 @@ const ANSWER_MAX_MS = 10_000;
 const ANSWER_MAX_BYTES = 16_777_216; // several times what the longest takes, of 500 results or 200 claims
 const WORDS_MAX_LENGTH = 2_000; // the page, the log and the buffer keep them
 const WAIT_MAX_MS = 300_000; // whatever a proxy says: reports wait no longer once the cloud is back, and a timer counts to 24 days only
+const MIXED_UP = "the answer to another call came: what stands between keeps answers, or mixes them up";
 const Jwks = Type.Object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown())) });
 /** A header can't carry spaces or other signs, as the key of the documented example has. */
 const isKeylike = (key: string): boolean => /^[!-~]+$/.test(key.trim());
@@ -109,18 +110,20 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
   async function exchange(signal: AbortSignal, method: string, path: string, sending: Sending) {
     const { json, body, key: idempotencyKey, type, correlation, keyless } = sending;
     const askedAt = heard?.now() ?? 0;
+    const id = correlation ?? callId();
     const response = await http(origin + path, {
       method,
       signal,
       ...(json === undefined ? {} : { json }),
       ...(body === undefined ? {} : { body }),
       headers: {
-        ...callHeaders(correlation ?? undefined),
+        ...callHeaders(id),
         ...(keyless ? {} : { authorization: `Bearer ${key}` }),
         ...(idempotencyKey ? { "idempotency-key": idempotencyKey } : {}),
         ...(type ? { "content-type": type } : {}),
       },
     });
+    if (isOfAnotherCall(id, response.headers.get("x-correlation-id"))) throw new Error(MIXED_UP);
     heard?.date(Date.parse(response.headers.get("date") ?? ""), askedAt);
     const tooLarge = () => new Error(`it answers more than ${ANSWER_MAX_BYTES} bytes`);
     return { response, text: String(await bodyWithin(response, ANSWER_MAX_BYTES, tooLarge)) };

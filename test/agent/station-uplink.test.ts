@@ -1231,6 +1231,39 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     expect(asked).toBe(0);
   });
 
+  test("with what it answered to another call: that is no answer, and an id that it makes up itself is no sign of it", async (t) => {
+    const earlier: string[] = [];
+    let idFor = (own: string) => own;
+    const between = createServer(({ headers: { "x-correlation-id": own = "" } }, response) => {
+      earlier.push(String(own));
+      response.writeHead(200, { "x-correlation-id": idFor(String(own)) }).end('{"keys":[]}');
+    });
+    const url = `http://127.0.0.1:${await listening(between)}`;
+    t.onTestFinished(() => closed(between));
+    const said = () => cloudClient(url, "imp_any").jwks();
+    expect(await said()).toMatchObject({ ok: true });
+    idFor = () => earlier[0] ?? "";
+    expect(await said()).toMatchObject({ ok: false, status: 0, message: expect.stringContaining("the answer to another call") });
+    for (const id of ["6f1c2c1e-7c0b-4f5e-8a37-2f3f8f0f1a11", "0199d1c2-8e3a-7aa0-8f00-000000000001", "8".repeat(32), "gw-1"]) {
+      idFor = () => id;
+      expect(await said()).toMatchObject({ ok: true });
+    }
+  });
+
+  test("with what it answered before to each report: none is with the cloud by that, and all are said again", async (t) => {
+    const { shop, net, station } = await behind(t, { eyes: "hand" });
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
+    let answered = 0;
+    net.rule(({ path }) => (/\/results?$/.test(path) ? ((answered += 1), "kept") : "pass"));
+    await ask(station, "POST", "/api/scan", { text });
+    await until(() => answered > 3);
+    expect(station.state()).toMatchObject({ sealing: 1, buffer_depth: 2 });
+    net.rule(() => "pass");
+    await sealed(shop, ref);
+    expect(await movesOf(shop, ref)).toEqual(WHOLE);
+  });
+
   test("without an end: it isn't heard out", async (t) => {
     const endless = await startRegistry();
     t.onTestFinished(endless.end);
