@@ -140,7 +140,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       const { response, text } = await inTime((signal) => exchange(signal, method, path, sending));
       const answer: unknown = text === "" ? undefined : parsed(text);
       if (!response.ok) return refusalOf(response, answer);
-      if (shape === undefined || reads(shape, answer)) return { ok: true, value: answer as Static<T> };
+      if (shape === undefined ? text === "" : reads(shape, answer)) return { ok: true, value: answer as Static<T> };
       const message = `${method} ${path} answered ${response.status} with something else than agreed`;
       return { ok: false, status: 502, code: "NOT_UNDERSTOOD", message };
     } catch (error) {
