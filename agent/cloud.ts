@@ -8,6 +8,7 @@ import { reasonOf } from "#shared/fault.ts";
 import { ErrorReply, listOf, type Static } from "#shared/wire/common.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
+import { rankOf } from "#shared/states.ts";
 import { Device, type DeviceCreate, DeviceMade, Station, type StationReport } from "#shared/wire/devices.ts";
 import {
   BlobKept,
@@ -144,9 +145,10 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       const message = `${method} ${path} answered ${response.status} with something else than agreed`;
       return { ok: false, status: 502, code: "NOT_UNDERSTOOD", message };
     } catch (error) {
-      return { ok: false, status: 0, code: "NO_ANSWER", message: `${origin} doesn't answer: ${reasonOf(error as Error)}` };
+      return unanswered(reasonOf(error as Error));
     }
   }
+  const unanswered = (why: string): NoAnswer => ({ ok: false, status: 0, code: "NO_ANSWER", message: `${origin} doesn't answer: ${why}` });
 
   return {
     /** Gives up what is under way, and whatever is asked from now on. */
@@ -171,8 +173,10 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       call("POST", `${API}/aidc/jobs/claim/batch`, ClaimedMany, { json: wanted, key: idempotencyKey }),
     heartbeat: (ref: string, attemptId: string, leaseSeconds: number) =>
       call("POST", `${API}/aidc/jobs/${ref}/heartbeat`, LeaseTaken, { json: { attempt_id: attemptId, lease_seconds: leaseSeconds } }),
-    result: ({ job_ref: ref, ...result }: ReportBody, idempotencyKey: string, correlation: string | null = null) =>
-      call("POST", `${API}/aidc/jobs/${ref}/result`, Job, { json: result, key: idempotencyKey, correlation }),
+    result: async ({ job_ref: ref, ...result }: ReportBody, idempotencyKey: string, correlation: string | null = null) => {
+      const said = await call("POST", `${API}/aidc/jobs/${ref}/result`, Job, { json: result, key: idempotencyKey, correlation });
+      return said.ok && isOfEarlier(said.value, result) ? unanswered(MIXED_UP) : said;
+    },
     results: (results: (ReportBody & { idempotency_key: string })[]) =>
       call("POST", `${API}/aidc/results`, ResultOutcomes, { json: { results } }),
     orphan: (orphan: OrphanReport, idempotencyKey: string, correlation: string | null = null) =>
@@ -187,6 +191,10 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
       call("PUT", `${API}/aidc/evidence/${sha256}`, BlobKept, { body: bytes, type: mediaType }),
   };
 }
+
+/** All that follows from one click is said under one id. */
+const isOfEarlier = ({ attempt_id: of, state }: Static<typeof Job>, { attempt_id: told, status }: Omit<ReportBody, "job_ref">): boolean =>
+  of === told && rankOf(state) >= 0 && rankOf(state) < rankOf(status);
 
 function parsed(text: string): unknown {
   try {

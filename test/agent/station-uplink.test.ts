@@ -1250,15 +1250,22 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     }
   });
 
-  test("with what it answered before to each report: none is with the cloud by that, and all are said again", async (t) => {
+  test.for([
+    ["to each report", false],
+    ["in the same click", true],
+  ] as const)("with what it answered before %s: no report is with the cloud by that, and it is said again", async ([, isClick], t) => {
     const { shop, net, station } = await behind(t, { eyes: "hand" });
     const { job_ref: ref, digital_link: text } = await shop.issue();
     await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED" && station.state().buffer_depth === 0);
-    let answered = 0;
-    net.rule(({ path }) => (/\/results?$/.test(path) ? ((answered += 1), "kept") : "pass"));
+    let [taken, answered] = [0, 0];
+    net.rule((passing) => {
+      if (!/\/results?$/.test(passing.path)) return "pass";
+      if (statusOf(passing) === "SCAN_VERIFIED" && isClick) return ((taken += 1), "pass"); // and what is kept then has the id of the click
+      return ((answered += 1), "kept");
+    });
     await ask(station, "POST", "/api/scan", { text });
     await until(() => answered > 3);
-    expect(station.state()).toMatchObject({ sealing: 1, buffer_depth: 2 });
+    expect([taken, station.state()]).toMatchObject([isClick ? 1 : 0, { sealing: 1, buffer_depth: isClick ? 1 : 2 }]);
     net.rule(() => "pass");
     await sealed(shop, ref);
     expect(await movesOf(shop, ref)).toEqual(WHOLE);
