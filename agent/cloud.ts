@@ -210,10 +210,11 @@ export const wordsIn = ({ code, message }: Static<typeof ErrorReply>["error"]): 
   message: readable(message, WORDS_MAX_LENGTH),
 });
 
+const CODE = /^[A-Z][A-Z\d_]*$/; // a gateway may refuse in the same shape
 function refusalOf({ status, headers }: Response, answer: unknown): NoAnswer {
   // Of an address that we didn't ask for it says nothing of what we did.
   const said =
-    reads(ErrorReply, answer) && answer.error.message !== NO_SUCH_ADDRESS
+    reads(ErrorReply, answer) && CODE.test(answer.error.code) && answer.error.message !== NO_SUCH_ADDRESS
       ? wordsIn(answer.error)
       : pageOf(status, readable(headers.get("location") ?? "", WORDS_MAX_LENGTH));
   const afterMs = waitIn(headers);

@@ -1231,6 +1231,15 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     expect(asked).toBe(0);
   });
 
+  test("with a refusal in the shape of ours, and a code that none of ours has: it is a page", async (t) => {
+    const gateway = createServer(
+      (_request, response) => void response.writeHead(400).end('{"error":{"code":"BadRequest","message":"no"}}'),
+    );
+    const url = `http://127.0.0.1:${await listening(gateway)}`;
+    t.onTestFinished(() => closed(gateway));
+    expect(await cloudClient(url, "imp_any").result(resultOf("pj"), "a key")).toMatchObject({ ok: false, status: 400, code: "HTTP_400" });
+  });
+
   test("with what it answered to another call: that is no answer, and an id that it makes up itself is no sign of it", async (t) => {
     const earlier: string[] = [];
     let idFor = (own: string) => own;
