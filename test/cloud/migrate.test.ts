@@ -174,6 +174,21 @@ test("what declared an event an error before the two could stand side by side ma
   await store.close();
 });
 
+test("what an older version left of a deleted webhook's deliveries without a lane gets one, by which it goes; other lanes stay as they are", async () => {
+  const { made, store } = await open("strays", await freshDatabase());
+  await migrate(made, store, before(30));
+  const delivery = (webhook: string, id: string, state: string, due: string) => `('${webhook}', '${id}', 't', 'e', 'print.confirmed', '${state}', ${due}, 0, 0, '[]', 1)`; // oxfmt-ignore
+  await made.script(
+    `INSERT INTO lanes VALUES ('kept', 't', 5, 'a node', 7, 3);
+     INSERT INTO deliveries (webhook_id, id, tenant_id, event_id, type, state, due_at, tries, by_hand, attempts, created_at) VALUES
+     ${[delivery("kept", "a", "pending", "5"), delivery("left", "a", "pending", "0"), delivery("left", "b", "pending", "9"), delivery("told", "a", "held", "NULL")].join()}`,
+  );
+  await migrate(made, store);
+  const all = await store.read("lanes", async ({ db }) => db.values(sql`SELECT * FROM lanes ORDER BY webhook_id`));
+  expect(all).toEqual([["kept", "t", 5, "a node", 7, 3], ["left", "t", 0, null, 0, 0]]); // oxfmt-ignore
+  await store.close();
+});
+
 test("every table of schema.ts has the columns, and no others, that the migrations made, nullable where it says so", async () => {
   const w = await world();
   for (const table of Object.values(schema).filter((value) => is(value, SQLiteTable))) {
