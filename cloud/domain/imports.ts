@@ -113,6 +113,12 @@ export async function claim(tx: Tx, lastTenant = ""): Promise<Row | undefined> {
   return row;
 }
 
+/** By a node that ends in the middle of it. */
+export async function release(tx: Tx, { id, leaseUntil }: Row): Promise<void> {
+  const isOurs = and(eq(imports.id, id), eq(imports.leaseUntil, leaseUntil), isOpen);
+  await tx.db.update(imports).set({ leaseUntil: 0 }).where(isOurs);
+}
+
 /** A node that is alone and has just begun: whoever held a lease is dead. */
 export async function releaseAll(tx: Tx): Promise<void> {
   const isLeased = and(isOpen, gt(imports.leaseUntil, 0));

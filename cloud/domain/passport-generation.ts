@@ -1,5 +1,5 @@
 // Passports that were asked for and wait to be made: taken under a lease by whichever node comes first, made one by one.
-import { and, asc, gte, lte, sql } from "../store/drizzle.ts";
+import { and, asc, eq, gte, lte, sql } from "../store/drizzle.ts";
 import type { Signing } from "../keys.ts";
 import { passports as table } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -26,6 +26,12 @@ export async function generate(tx: Tx, { tenantId, id }: passports.Row, signing:
   if (row.state !== "generating") return; // another node was faster
   const product = await products.find(tx, tenantId, row.productId);
   await passports.addVersion(tx, row, contentOf(product, signing.origin()), signing);
+}
+
+/** By a node that ends before it came to this one. */
+export async function release(tx: Tx, { tenantId, id, leaseUntil }: passports.Row): Promise<void> {
+  const isOurs = and(eq(table.tenantId, tenantId), eq(table.id, id), eq(table.leaseUntil, leaseUntil), isWaiting);
+  await tx.db.update(table).set({ leaseUntil: 0 }).where(isOurs);
 }
 
 /** `|| ''` keeps the tenant's own index out of it: the one of waiting passports is far smaller. */

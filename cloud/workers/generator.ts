@@ -12,7 +12,7 @@ export function startGenerator(store: Store, log: Logger, signing: Signing): Wor
   async function step(stopping: () => boolean): Promise<boolean> {
     const waiting = await store.write("passport claim", (tx) => generation.claim(tx, AT_ONCE));
     await eachTried(waiting, async (row) => {
-      if (!stopping()) await store.write("passport", (tx) => generation.generate(tx, row, signing));
+      await store.write("passport", (tx) => (stopping() ? generation.release(tx, row) : generation.generate(tx, row, signing)));
     });
     return waiting.length > 0;
   }

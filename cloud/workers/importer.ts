@@ -40,6 +40,11 @@ export function startImporter(store: Store, log: Logger): Worker {
       while (isThere) isThere = await store.write("import file", (tx) => imports.dropFile(tx, row));
     }
 
+    /** This node ends: whoever comes next goes on at once. */
+    async function letGo(row: imports.Row): Promise<undefined> {
+      await store.write("import lease", (tx) => imports.release(tx, row));
+    }
+
     /** Reads the file through: it has to be whole, of this category and not too long before anything comes of it. */
     async function count(row: imports.Row): Promise<imports.Row | undefined> {
       let total = 0;
@@ -48,7 +53,7 @@ export function startImporter(store: Store, log: Logger): Worker {
         total += 1;
         if (stopping() || total > limits.IMPORT_MAX_ROWS) await rows.return(undefined);
       }
-      if (stopping()) return undefined;
+      if (stopping()) return letGo(row);
       if (total > limits.IMPORT_MAX_ROWS) throw fileFault(saying("too_many_rows", { most: limits.IMPORT_MAX_ROWS }));
       if (total === 0) throw fileFault(saying("header_only"));
       return store.write("import total", (tx) => imports.setTotal(tx, row, total));
@@ -66,7 +71,7 @@ export function startImporter(store: Store, log: Logger): Worker {
         row = current && rows.length > 0 ? await store.write("import rows", (tx) => imports.take(tx, current, schema, rows)) : current;
       };
       for await (const csv of rowsOf(imports.fileOf(store, from), schema)) {
-        if (stopping() || !row) return undefined;
+        if (stopping() || !row) return row && letGo(row);
         if (skip > 0) skip -= 1;
         else {
           slice.push(csv);

@@ -258,6 +258,40 @@ test("a passport that two nodes make at once is one, and is published and anchor
   }
 });
 
+test("a node that ends in order gives back the passports and the file that it had still to do", { timeout: 60_000 }, async () => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const a = await node(url);
+  const make = productMaker(a.boss);
+  const hand = new Connection({ connectionString: url });
+  await hand.connect();
+  onTestFinished(() => hand.end());
+  const HOLD = "BEGIN; LOCK TABLE passport_versions IN SHARE MODE"; // what is begun can't be made
+  const rows = async (statement: string) => (await hand.query({ text: statement, rowMode: "array" })).rows as unknown[][];
+  const leases = () => rows("SELECT state, lease_until > '0' FROM passports ORDER BY id");
+  const generate = async (n: number) => {
+    const { id } = await make({ gtin: gtinOf(930_000 + n) }, "none");
+    for (const stage of ["validated", "ready_for_dpp"]) await a.boss.post(`/products/${id}/lifecycle/transition`, { stage });
+    expect((await a.boss.post("/passports/generate", { productId: id })).status).toBe(202);
+  };
+  await hand.query(HOLD);
+  await generate(0);
+  await expect.poll(leases).toEqual([["generating", true]]);
+  for (const n of [1, 2, 3]) await generate(n);
+  await hand.query(`COMMIT; ${HOLD}`);
+  await expect.poll(leases).toEqual([["draft", false], ...[1, 2, 3].map(() => ["generating", true])]);
+  const lines = Array.from({ length: 20_000 }, (_, i) => `Pot ${i},A pot of cast iron,${gtinOf(300_000 + i)},SN-${i}`);
+  const body = ["name,description,gtin,serialNumber", ...lines].join("\n");
+  await a.boss.send("POST", "/imports?category=electronics", { body, headers: { "content-type": "text/csv" } });
+  await expect.poll(() => rows("SELECT processed > '0' FROM imports")).toEqual([[true]]);
+  const closed = a.close();
+  await expect.poll(() => a.nobody.get("//healthz").then(() => "open", () => "shut")).toBe("shut"); // oxfmt-ignore
+  await sleep(300);
+  await hand.query("COMMIT");
+  await closed;
+  expect(await leases()).toEqual([["draft", false], ["draft", false], ["generating", false], ["generating", false]]); // oxfmt-ignore
+  expect(await rows("SELECT status, lease_until FROM imports")).toEqual([["running", "0"]]);
+});
+
 test("who watches one node hears of what is done on the other", { timeout: 60_000 }, async () => {
   const [a, b] = await twoNodes();
   const shop = await printShop({ url: b.url, admin: b.boss, as: (secret) => b.as(secret) });
