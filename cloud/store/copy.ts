@@ -6,11 +6,11 @@ import { fileFault, isBlank, lookInto } from "./file-fault.ts";
 import { connect, openSqliteToRead } from "./sqlite.ts";
 import { type Store, storeOn } from "./store.ts";
 
-const ALL_PAGES = 0x7fff_ffff;
+const STEP_PAGES = 2_048; // from one to the next whoever has had enough is heard
 /** As a first start leaves it that was cut off. */
 export const TABLELESS = "has no tables yet: start the cloud once, which makes them, and take the backup then";
 
-/** All pages in one step: a copy in several would begin anew at every commit beside it, and never end under load. */
+/** Within one look at the source, which keeps its snapshot: a copy in steps would else begin anew at every commit beside it, and never end under load. */
 export async function copyDatabase(from: string, to: string): Promise<void> {
   if (!statSync(from, { throwIfNoEntry: false }))
     throw new Error(`${from} doesn't exist: there is nothing to back up; see IMPRIMATUR_DATA_DIR`);
@@ -20,7 +20,8 @@ export async function copyDatabase(from: string, to: string): Promise<void> {
   if (isBlank(from)) throw new Error(`${from} ${TABLELESS}`);
   const source = connect(from, "read");
   try {
-    await source.backup(to, { progress: () => ALL_PAGES }).catch((cause: Error) => {
+    source.exec("BEGIN; SELECT 1 FROM sqlite_schema");
+    await source.backup(to, { progress: () => STEP_PAGES }).catch((cause: Error) => {
       throw new Error(`the copy ${to} can't be written: ${cause.message}`, { cause });
     });
   } finally {

@@ -19,11 +19,13 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { digestOfFile, type Manifest, pack, unpack } from "../../cloud/backup/archive.ts";
 import { restoreBackup, verifyBackup } from "../../cloud/backup/restore.ts";
 import { createLog } from "../../cloud/log.ts";
+import { copyDatabase, integrityFault } from "../../cloud/store/copy.ts";
 import { client } from "../../fixtures/client.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { cloudSettings, type Program, startProgram } from "../../fixtures/program.ts";
@@ -604,6 +606,29 @@ test("a backup that is told to end leaves no copy of the keys behind", async () 
     if (code !== 0) expect(readdirSync(folder)).toEqual([]);
   }
   expect(code).toBe(143); // one that was done before it was told is no answer
+});
+
+test("a copy is of one moment, though others commit between its steps, and between them whoever tells it to end is heard", async () => {
+  const [from, to] = [join(root, "grown.db"), join(root, "grown-copy.db")];
+  cpSync(join(dataDir, "imprimatur.db"), from);
+  const writer = new DatabaseSync(from);
+  writer.exec("CREATE TABLE first (n INTEGER); INSERT INTO first VALUES (0); CREATE TABLE filling AS SELECT zeroblob(50000000) AS bytes");
+  writer.exec("CREATE TABLE last (n INTEGER); INSERT INTO last VALUES (0)");
+  let [turns, isOver] = [0, false];
+  const commits = (async () => {
+    for (; !isOver; turns += 1) {
+      writer.exec(`BEGIN; UPDATE first SET n = ${turns}; UPDATE last SET n = ${turns}; COMMIT`);
+      await setImmediate();
+    }
+  })();
+  await copyDatabase(from, to).finally(() => (isOver = true));
+  await commits;
+  expect(turns).toBeGreaterThan(7);
+  const copy = new DatabaseSync(to, { readOnly: true });
+  expect(copy.prepare("SELECT first.n = last.n AS same FROM first, last").get()).toEqual({ same: 1 });
+  expect(integrityFault(to)).toBeUndefined();
+  for (const database of [writer, copy]) database.close();
+  for (const made of readdirSync(root).filter((name) => name.startsWith("grown"))) rmSync(join(root, made));
 });
 
 test("the commands say what is wrong with a backup in one line", async () => {
