@@ -1,5 +1,5 @@
 // Taking a backup: a snapshot of the database, then the files beside it, which only ever grow; checked before it is called one.
-import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, lstatSync, mkdirSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import { signedNote } from "#shared/note.ts";
@@ -21,7 +21,7 @@ export async function takeBackup(config: Config, to: string, log: Logger, now: n
     throw new Error(
       "this cloud works on PostgreSQL: back that up with its own means (pg_dump, or base backups with WAL), and the data folder as files",
     );
-  if (existsSync(to)) throw new Error(`${to} exists: name a file that doesn't`);
+  if (isThere(to)) throw new Error(`${to} exists: name a file that doesn't`);
   if (/[/\\]$/.test(to)) throw new Error(`${to} is the name of a folder: name a file in it`);
   makeFolder(dirname(to));
   return inScratch(`${to}.`, async (folder) => {
@@ -39,12 +39,15 @@ export async function takeBackup(config: Config, to: string, log: Logger, now: n
     };
     const whole = join(folder, "whole");
     await pack(whole, folder, manifest);
-    if (existsSync(to)) throw new Error(`${to} was made meanwhile`);
+    if (isThere(to)) throw new Error(`${to} was made meanwhile`);
     renameSync(whole, to);
     syncFolder(dirname(to));
     return manifest;
   });
 }
+
+/** Also a link that leads nowhere: it would be moved away. */
+const isThere = (name: string): boolean => lstatSync(name, { throwIfNoEntry: false }) !== undefined;
 
 /** After the database: a key is a file before any row speaks of it. */
 function copyBeside(dataDir: string, folder: string): string[] {

@@ -7,6 +7,7 @@ import {
   chownSync,
   cpSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -117,6 +118,15 @@ test("the backup is its owner's alone, leaves nothing beside it, and isn't writt
   const inFolder = await imprimatur(["backup", "--to", `${root}/elsewhere/`], env(dataDir));
   expect([inFolder.code, inFolder.out]).toEqual([1, expect.stringContaining("is the name of a folder")]);
   expect(readdirSync(root)).not.toContain("elsewhere");
+});
+
+test("nor is a link written over, though it leads nowhere yet: what lies there would be found where nobody meant it", async () => {
+  const link = join(root, "latest");
+  symlinkSync(join(root, "not-there-yet"), link);
+  const { code, out } = await imprimatur(["backup", "--to", link], env(dataDir));
+  expect([code, out]).toEqual([1, expect.stringContaining("exists: name a file that doesn't")]);
+  expect(lstatSync(link).isSymbolicLink()).toBe(true);
+  rmSync(link);
 });
 
 test("--verify says how far it goes", async () => {
