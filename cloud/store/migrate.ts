@@ -81,7 +81,7 @@ export async function migrate(
   engine: Engine,
   store: Store,
   known: Migration[] = migrationsIn(),
-  tell: (name: string) => void = () => {},
+  tell: (names: string[]) => Promise<void> | void = () => {},
 ): Promise<void> {
   if (engine.name === "postgres") await refuseUnfit(store, known);
   await twice(() => engine.script(spelled(engine.name, TABLE)));
@@ -90,7 +90,7 @@ export async function migrate(
     refuseNewerOrChanged(applied, known);
     const missing = known.filter(({ version }) => !applied.some((row) => row.version === version));
     try {
-      if (applied.length > 0) for (const { name } of missing) tell(name);
+      if (applied.length > 0 && missing.length > 0) await tell(missing.map(({ name }) => name));
       for (const script of scriptsOf(engine.name, missing)) await engine.script(script);
       return;
     } catch (error) {

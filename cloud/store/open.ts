@@ -1,7 +1,7 @@
 // Opens the store that the settings name, proves that it can keep a promise, and brings its tables up to date.
 import { accessSync, constants, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import type { Logger } from "pino";
 import { ConfigError } from "#shared/arguments.ts";
@@ -50,9 +50,7 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
     const store = storeOn(engine, log, meter);
     const lost = databaseUrl ? await settingsLost(store) : undefined;
     if (lost) log.warn({ event: "store-settings-lost" }, lost);
-    await migrate(engine, store, migrationsIn(), (migration) =>
-      log.info({ event: "migrating", migration }, "bringing the tables up to date: of millions of rows that takes minutes"),
-    ).catch((cause: Error & { code?: string }) => {
+    await migrate(engine, store, migrationsIn(), (names) => tellOf(names, log)).catch((cause: Error & { code?: string }) => {
       if (!cause.code?.startsWith("SQLITE_")) throw cause;
       throw new Error(`the tables in ${dataDir} couldn't be brought up to date and stay as they were: ${cause.message}`, { cause });
     });
@@ -62,6 +60,13 @@ export async function openStore({ dataDir, databaseUrl, log, clock, meter, onFat
     release();
     throw databaseUrl ? error : roomTold(error as Error, dataDir);
   }
+}
+
+async function tellOf(migrations: string[], log: Logger): Promise<void> {
+  for (const migration of migrations)
+    log.info({ event: "migrating", migration }, "bringing the tables up to date: of millions of rows that takes minutes");
+  log.flush(); // on a file nothing else runs until it is done, the log neither
+  await setImmediate();
 }
 
 /** More than a start ever needs: where that much is free, room isn't what is missing. */

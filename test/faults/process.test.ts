@@ -144,6 +144,25 @@ test("when it is ready a cloud says in which store and folder its data is, by it
   await cloud.end();
 });
 
+test("that the tables are being brought up to date is told while that goes on; killed in the middle of it, a file is as it was", async () => {
+  const dataDir = folder();
+  await (await startProgram("cloud/main.ts", settings(dataDir))).end();
+  const database = new DatabaseSync(join(dataDir, "imprimatur.db"));
+  const STRAYS = 30; // the migration that gives each of these a lane
+  database.exec(`DELETE FROM migrations WHERE version >= ${STRAYS}; WITH RECURSIVE row (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM row WHERE n < 200000)
+    INSERT INTO deliveries (webhook_id, id, tenant_id, event_id, type, state, due_at, tries, by_hand, attempts, created_at)
+    SELECT n, n, 't', 'e', 'print.confirmed', 'pending', 0, 0, 0, '[]', 1 FROM row`);
+  const child = spawn(process.execPath, ["cloud/main.ts"], {
+    env: { ...process.env, ...settings(dataDir) },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = once(child, "close");
+  child.stdout.on("data", (chunk: Buffer) => void (chunk.includes('"event":"migrating"') && child.kill("SIGKILL")));
+  expect(await ended).toEqual([null, "SIGKILL"]);
+  expect(database.prepare("SELECT max(version) AS version, (SELECT count(*) FROM lanes) AS lanes FROM migrations").get()).toEqual({ version: STRAYS - 1, lanes: 0 }); // oxfmt-ignore
+  database.close();
+});
+
 test("a second cloud on the same folder is refused with a sentence, and the first goes on", async () => {
   const dataDir = folder();
   const first = await startProgram("cloud/main.ts", settings(dataDir));
