@@ -241,6 +241,7 @@ export const sayings = {
   key_unlike: "the key in the settings has characters that no key has: put in the device's own, whole",
   other_template: "the template {template} of this station isn't the one that the envelope was signed for",
   file_not_utf8: 'the file isn\'t UTF-8: save it as "CSV UTF-8"',
+  file_torn: "a part of the file was lost before it was worked off: send it again",
   record_too_wide: "the record at line {line} has {cells} cells: is this the right file?",
   record_unclosed: "the file isn't CSV: a quote in the record that begins at line {line} is never closed",
   record_too_long: "the file isn't CSV: the record that begins at line {line} is longer than {bytes} bytes",

@@ -417,6 +417,35 @@ test("a file that was worked off goes a few slices at a time, and what a node le
   expect(await w.store.write("drop", (tx) => drop(tx, id))).toBe(false);
 });
 
+test("a file of which a part was forgotten while it came in, by a clock that leapt, isn't taken for a shorter one", async () => {
+  const long = "A kettle of 1.7 litres. ".repeat(400);
+  const rows = Array.from({ length: 100 }, () => `Kettle,${long},${gtin()},SN-1,A,lead\n`);
+  const part = (from: number, to: number) => new TextEncoder().encode(rows.slice(from, to).join(""));
+  const slices = () => w.store.read("slices", async ({ db }) => db.select({ id: uploads.id, n: uploads.n }).from(uploads));
+  await w.store.write("left by the tests above", async ({ db }) => db.delete(uploads));
+  const [came, leapt] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const body = new ReadableStream<Uint8Array>({
+    start: async (line) => {
+      line.enqueue(new TextEncoder().encode(`${HEADER}\n`));
+      line.enqueue(part(0, 80));
+      came.resolve();
+      await leapt.promise;
+      line.enqueue(part(80, 100));
+      line.close();
+    },
+  });
+  const headers = { "content-type": "text/csv", authorization: `Bearer ${w.adminKey}` };
+  const taken = fetch(`${w.url}/api/v2/imports?category=electronics`, { method: "POST", headers, body, duplex: "half" } as RequestInit);
+  await came.promise;
+  await expect.poll(async () => (await slices()).length).toBe(2);
+  w.later(2 * limits.UPLOAD_ABANDONED_MS);
+  expect(await w.store.write("forget", (tx) => forgetAbandoned(tx, 1))).toBe(1);
+  leapt.resolve();
+  const { data } = (await (await taken).json()) as { data: { id: string } };
+  const { status, created, fault } = await ended(data.id);
+  expect([status, created, fault]).toEqual(["failed", 0, "a part of the file was lost before it was worked off: send it again"]);
+});
+
 test("another tenant's import isn't there", async () => {
   const taken = await send(`${HEADER}\n${row()}\n`);
   const { admin: other } = await w.tenant("nosy");

@@ -244,6 +244,7 @@ export const de: ToldAbroad = {
     key_unlike: "der Schlüssel in den Einstellungen hat Zeichen, die kein Schlüssel hat: den ganzen Schlüssel des Geräts eintragen",
     other_template: "die Vorlage {template} dieser Station ist nicht die, für die der Auftrag signiert wurde",
     file_not_utf8: "die Datei ist kein UTF-8: als „CSV UTF-8“ speichern",
+    file_torn: "ein Teil der Datei ging verloren, bevor sie verarbeitet war: noch einmal senden",
     record_too_wide: "der Satz in Zeile {line} hat {cells} Zellen: ist das die richtige Datei?",
     record_unclosed: "die Datei ist kein CSV: ein Anführungszeichen im Satz ab Zeile {line} wird nicht geschlossen",
     record_too_long: "die Datei ist kein CSV: der Satz ab Zeile {line} ist länger als {bytes} Bytes",

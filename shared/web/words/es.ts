@@ -242,6 +242,7 @@ export const es: ToldAbroad = {
     key_unlike: "la clave de la configuración tiene caracteres que ninguna clave tiene: ponga la del dispositivo, entera",
     other_template: "la plantilla {template} de esta estación no es la firmada en el trabajo",
     file_not_utf8: "el archivo no es UTF-8: guárdelo como «CSV UTF-8»",
+    file_torn: "una parte del archivo se perdió antes de procesarlo: envíelo de nuevo",
     record_too_wide: "el registro de la línea {line} tiene {cells} celdas: ¿es el archivo correcto?",
     record_unclosed: "el archivo no es CSV: una comilla del registro que empieza en la línea {line} no se cierra",
     record_too_long: "el archivo no es CSV: el registro que empieza en la línea {line} supera los {bytes} bytes",

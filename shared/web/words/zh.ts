@@ -236,6 +236,7 @@ export const zh: ToldAbroad = {
     key_unlike: "设置中的密钥含有不可能的字符：请填入设备完整的密钥",
     other_template: "本工位的模板 {template} 与任务签名的不一致",
     file_not_utf8: "文件不是 UTF-8：请另存为“CSV UTF-8”",
+    file_torn: "文件的一部分在处理之前丢失了：请重新发送",
     record_too_wide: "第 {line} 行有 {cells} 个单元格：文件是否正确？",
     record_unclosed: "文件不是 CSV：从第 {line} 行开始的记录中有未闭合的引号",
     record_too_long: "文件不是 CSV：从第 {line} 行开始的记录超过 {bytes} 字节",
