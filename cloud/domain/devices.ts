@@ -28,7 +28,8 @@ const CHANGES_MAX_ROWS = 2_000; // of one look, which comes every second
 
 /** Its own report counts for as long as it is heard from; one that was heard from after a report that it is offline is online. */
 function statusOf({ report: { status = "online", statusAt = 0 }, lastSeenAt }: Row, now: number): Device["status"] {
-  if (lastSeenAt === null || now - lastSeenAt > limits.DEVICE_SILENCE_MAX_MS) return "offline";
+  // One that was heard of in the future wasn't since the clock was set back.
+  if (lastSeenAt === null || Math.abs(now - lastSeenAt) > limits.DEVICE_SILENCE_MAX_MS) return "offline";
   return status === "offline" && lastSeenAt > statusAt ? "online" : status;
 }
 

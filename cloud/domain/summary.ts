@@ -19,7 +19,7 @@ const OPEN_SQL = openStates
   .join(" UNION ALL ");
 const WAITING_SQL = `SELECT station, COUNT(*) AS jobs FROM (SELECT station FROM print_jobs WHERE tenant_id = ? AND pool = 1 LIMIT ${MOST}) AS counted
   GROUP BY station ORDER BY jobs DESC, station`;
-const DEVICES_SQL = `SELECT COUNT(*), COUNT(CASE WHEN last_seen_at >= ? THEN 1 END) FROM devices WHERE tenant_id = ? AND deleted_at IS NULL`;
+const DEVICES_SQL = `SELECT COUNT(*), COUNT(CASE WHEN last_seen_at BETWEEN ? AND ? THEN 1 END) FROM devices WHERE tenant_id = ? AND deleted_at IS NULL`;
 
 const rowsOf = async <Row extends unknown[]>(sql: string, values: unknown[]): Promise<Row[]> =>
   (await run(sql, values, "all")).rows as Row[];
@@ -44,7 +44,8 @@ export async function summary(tx: Tx, { tenantId }: Pick<Caller, "tenantId">): P
   );
   const sealed = await jobsByHour(tx, tenantId, "SEALED", now - HOURS * HOUR_MS);
   const waiting = (await rowsOf<Counted>(WAITING_SQL, [tenantId])).map(([station, jobs]) => ({ station: station || null, jobs }));
-  const [[all, heardOf] = [0, 0]] = await rowsOf<[number, number]>(DEVICES_SQL, [now - limits.DEVICE_SILENCE_MAX_MS, tenantId]);
+  const silence = limits.DEVICE_SILENCE_MAX_MS;
+  const [[all, heardOf] = [0, 0]] = await rowsOf<[number, number]>(DEVICES_SQL, [now - silence, now + silence, tenantId]);
   const counted = new Map<string, number>([...ended, ...open]);
   return {
     at: instant(now),

@@ -94,6 +94,26 @@ describe.each(["sqlite", "postgres"] as const)("on %s", async (engine) => {
     expect(await status()).toBe(401);
   });
 
+  test("set back by an hour, a station that isn't heard of any more isn't online for that hour; one that is heard of is", async () => {
+    const { w, device, other, admin } = await open();
+    for (const one of [device, other]) await one.api.post("/aidc/jobs/claim");
+    const shown = async () => {
+      const { data } = (await admin.get("/devices")).body;
+      const { devices } = (await admin.get("/aidc/summary")).body;
+      return [Object.fromEntries(data.map(({ name, status }: { name: string; status: string }) => [name, status])), devices];
+    };
+    await expect.poll(shown, SOON).toEqual([
+      { "line 1": "online", "line 2": "online" },
+      { all: 2, heard_of: 2 },
+    ]);
+    w.later(-HOUR_MS);
+    await other.api.post("/aidc/jobs/claim");
+    await expect.poll(shown, SOON).toEqual([
+      { "line 1": "offline", "line 2": "online" },
+      { all: 2, heard_of: 1 },
+    ]);
+  });
+
   test("lists stay whole and in order of making while the clock jumps about", async () => {
     const { w, issue, admin } = await open();
     const made: string[] = [];
