@@ -57,7 +57,7 @@ function whyNot(error: Error & { code?: string }): string {
   if (error instanceof ConfigError || error instanceof Refusal) return message;
   const unheard = addressFault(error);
   if (unheard !== undefined) return unheard;
-  if (/^(EACCES|ENOENT|EROFS|ENOTDIR|ENOSPC|ELOOP|ENAMETOOLONG|SQLITE_(CANTOPEN|READONLY|FULL|IOERR).*)$/.test(code))
+  if (/^(EACCES|ENOENT|EROFS|ENOTDIR|EISDIR|ENOSPC|ELOOP|ENAMETOOLONG|SQLITE_(CANTOPEN|READONLY|FULL|IOERR).*)$/.test(code))
     return `${message}: see dataDir`;
   return `can't start: ${message}`;
 }

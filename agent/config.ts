@@ -1,4 +1,5 @@
 // The station's settings: one JSON file, each of its top-level values also from the environment; everything else reads the result.
+import { isUtf8 } from "node:buffer";
 import { existsSync, readFileSync } from "node:fs";
 import { Ajv, type ErrorObject } from "ajv";
 import { type Static, type TSchema, Type } from "typebox";
@@ -281,14 +282,17 @@ function withoutQuote(message: string, text: string): string {
 }
 
 function fromFile(file: string, isNamed: boolean): Values {
-  let text: string;
+  let bytes: Buffer;
   try {
-    text = readFileSync(file, "utf8").replace(BYTE_ORDER_MARK, "");
+    bytes = readFileSync(file);
   } catch (error) {
     if (!isNamed && codeOf(error) === "ENOENT") return {};
     if (codeOf(error) === "EISDIR") throw new ConfigError(`--config ${file}: it is a folder: name the file in it`);
     throw new ConfigError(`--config ${file}: ${(error as Error).message}`);
   }
+  // A name that was misread is another one: the station would wait for jobs of a station that there isn't.
+  if (!isUtf8(bytes)) throw new ConfigError(`--config ${file}: it isn't UTF-8: save it as that`);
+  const text = bytes.toString("utf8").replace(BYTE_ORDER_MARK, "");
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);

@@ -1,5 +1,5 @@
 // The settings' file as enrolment writes it: for this user alone, whole or not at all, and never over another without being told.
-import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { ConfigError } from "#shared/arguments.ts";
 import { codeOf } from "#shared/fault.ts";
@@ -23,6 +23,7 @@ function removeEmpty(folders: string[]): void {
 
 /** That it can be written is known before anything is asked of the cloud, whose key is shown once. */
 export function reserve(file: string, force: boolean) {
+  if (existsSync(file) && statSync(file).isDirectory()) throw new ConfigError(`${file} is a folder: name the file in it`);
   if (!force && existsSync(file)) throw isThere(file);
   const draft = `${file}.${process.pid}.draft`;
   const made = missing(dirname(file));

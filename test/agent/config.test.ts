@@ -1,6 +1,6 @@
 // The station's settings: what may be in the file, what the environment adds, and one line that names what is wrong.
 import { execFile, spawn } from "node:child_process";
-import { symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
@@ -185,6 +185,12 @@ test("a file as Windows' editors save it is read like any", () => {
   expect(loadAgentConfig(fileOf(`\uFEFF${JSON.stringify(least)}`), {}).key).toBe("imp_x");
 });
 
+test("a file in another encoding is refused: its station would be another one", () => {
+  const file = fileOf(""); // as Windows' editors call it ANSI
+  writeFileSync(file, Buffer.from(JSON.stringify({ ...least, station: "Halle Süd" }), "latin1"));
+  expect(() => loadAgentConfig(file, {})).toThrow(`--config ${file}: it isn't UTF-8: save it as that`);
+});
+
 test.each([
   ['{ "station": "line-1",\n  "key": imp_3hhdva9mk2s5nx29r6zfgzsdrv }', /: it isn't JSON: Unexpected token 'i' in line 2$/],
   ['{ "key": imp_3hhdva9mk2s5nx29r6zfgzsdrv }', /: it isn't JSON: Unexpected token 'i' in line 1$/],
@@ -254,6 +260,8 @@ test("what is missing where there is no file is the environment's fault", async 
 
 const circle = join(folder, "circle");
 symlinkSync(circle, circle);
+const odd = join(folder, "odd");
+mkdirSync(join(odd, "station.db.begun"), { recursive: true });
 
 test.each([
   [["--config", "/nowhere.json"], 1, /\/nowhere\.json: ENOENT.*/],
@@ -277,6 +285,7 @@ test.each([
     /192\.0\.2\.1.*: see console\.host/,
   ],
   [["--config", fileOf({ ...least, dataDir: circle })], 1, /ELOOP: .*circle': see dataDir/],
+  [["--config", fileOf({ ...least, dataDir: odd })], 1, /EISDIR: .*station\.db\.begun': see dataDir/],
   [["--confg", "x"], 2, /there is no option --confg; did you mean --config\?/],
   [["docter"], 2, /there is no command docter; did you mean doctor\?/],
   [["start"], 2, /there is no command start; .* Without a command it runs the station: imprimatur agent \[--config FILE\]/],

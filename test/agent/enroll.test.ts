@@ -101,6 +101,17 @@ test("a file that is there is kept, and nothing is registered for it, unless --f
   expect(await devices()).toHaveLength(before.length + 1);
 });
 
+test("a folder in the place of the file is told before anything is asked of the cloud, with --force too", async () => {
+  const args = ["--cloud", w.url, "--config", folder, "--name", "line 11"];
+  const latest = async () => (await shop.admin.get("/audit-logs?limit=1")).body.data;
+  const before = await latest();
+  for (const more of [[], ["--force"]]) {
+    const { code, complaints } = await program([...args, ...more], { env: { IMPRIMATUR_AGENT_KEY: shop.adminKey } });
+    expect([code, complaints]).toEqual([1, expect.stringContaining(`${folder} is a folder: name the file in it`)]);
+  }
+  expect(await latest()).toEqual(before);
+});
+
 test("where a folder can't be made, those that were made above it go again", async () => {
   const file = join(folder, "above", "x".repeat(300), "config.json");
   await expect(enroll(["--cloud", w.url, "--key", shop.adminKey, "--config", file])).rejects.toThrow("the settings can't be written");
