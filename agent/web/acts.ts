@@ -16,10 +16,13 @@ export const sheet = signal<Sheet | undefined>(undefined);
 export const pin = signal("");
 /** In words, or as the station refused it. */
 export const pinFault = signal<string | No | undefined>(undefined);
-/** While the station hasn't answered, nothing is said twice. */
-const busy = signal(false);
+/** What the station hasn't answered to yet, of which label where it is of one: nothing is said twice meanwhile. */
+const busy = signal<Partial<Said> | undefined>(undefined);
 /** Nothing can be said to the station now. */
-export const isHeld = (): boolean => busy.value || isCut.value;
+export const isHeld = (): boolean => busy.value !== undefined || isCut.value;
+/** On a slow line nobody would know which button it was, and whether it was pressed at all. */
+export const isBeingSaid = (title: string, { serial }: Pick<Job, "serial">): boolean =>
+  busy.value?.title === title && busy.value.serial === serial;
 
 export function openSignIn(act?: () => void, said?: Said): void {
   pin.value = "";
@@ -38,9 +41,9 @@ export const hindered = ({ status, message, code }: No): void =>
 const refused = (no: No, again: () => void, said?: Said): void => (no.status === 401 ? openSignIn(again, said) : hindered(no));
 async function once(act: () => Promise<Answer<unknown>>, done: Result | undefined, again: () => void, about?: Said): Promise<boolean> {
   if (busy.peek()) return false;
-  busy.value = true;
+  busy.value = about ?? {};
   const said = await act();
-  busy.value = false;
+  busy.value = undefined;
   if (!said.ok) refused(said, again, about);
   else if (done) show(done);
   return said.ok;

@@ -1,6 +1,6 @@
 // The ledger: every label that this station's printers made, and those of which nobody has yet said what became of them.
 import { h } from "#shared/web/dom.ts";
-import { isHeld, openExplain, reprint, seenTo } from "./acts.ts";
+import { isBeingSaid, isHeld, openExplain, reprint, seenTo } from "./acts.ts";
 import { pick } from "./line.ts";
 import { Button, Name, Panel, Refused, Time, useRead, Which } from "./parts.ts";
 import { count, say, wordFor } from "./speech.ts";
@@ -108,6 +108,7 @@ function Recent({ job }: { job: Done }) {
       h("span", null, wordFor(words.ended, ended), job.ended_at !== null && [" · ", h(Time, { at: job.ended_at })]),
       job.product !== null && h("span", { class: "quiet" }, h(Name, { text: job.product })),
     ),
-    ended === "sealed" && h(Button, { title: words.reprint, disabled: isHeld(), onPress: () => reprint(job) }),
+    ended === "sealed" &&
+      h(Button, { title: words.reprint, disabled: isHeld(), pressed: isBeingSaid(words.reprint, job), onPress: () => reprint(job) }),
   );
 }

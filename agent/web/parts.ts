@@ -38,16 +38,19 @@ type ButtonProps = {
   tone?: Tone | "plain";
   big?: boolean;
   disabled?: boolean;
+  /** And not answered yet. */
+  pressed?: boolean;
   onPress(): void;
 };
 /** One that can't be pressed now keeps the focus of whoever works by keyboard. */
-export const Button = ({ title, sub, tone = "plain", big = false, disabled = false, onPress }: ButtonProps) =>
+export const Button = ({ title, sub, tone = "plain", big = false, disabled = false, pressed = false, onPress }: ButtonProps) =>
   h(
     "button",
     {
       type: "button",
-      class: classes("button", tone, big && "big"),
+      class: classes("button", tone, big && "big", pressed && "pressed"),
       "aria-disabled": disabled || undefined,
+      "aria-busy": pressed || undefined,
       onClick: disabled ? undefined : onPress,
     },
     tone === "plain" ? undefined : shape(tone),

@@ -1,7 +1,7 @@
 // What is asked about the label in hand, and the buttons that answer it.
 import { classes, h } from "#shared/web/dom.ts";
 import { isOld } from "#shared/web/upgrade.ts";
-import { attest, isHeld, skip } from "./acts.ts";
+import { attest, isBeingSaid, isHeld, skip } from "./acts.ts";
 import { Button, shape, Theirs, type Tone, useRead } from "./parts.ts";
 import { age, say } from "./speech.ts";
 import { here, isCut, type Job, type State, type Verdict } from "./station.ts";
@@ -77,10 +77,18 @@ export function Question({ now, job }: { now: State; job: Job }) {
           tone: TONES[verdict],
           big: verdict === "good",
           disabled,
+          pressed: isBeingSaid(title, job),
           onPress: () => attest(job, verdict, title),
         });
       }),
-      job.may_skip && h(Button, { title: words.skip, sub: words.skipLong, disabled, onPress: () => skip(job) }),
+      job.may_skip &&
+        h(Button, {
+          title: words.skip,
+          sub: words.skipLong,
+          disabled,
+          pressed: isBeingSaid(words.skip, job),
+          onPress: () => skip(job),
+        }),
     ),
   );
 }

@@ -349,6 +349,28 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await station.floor.links()).toHaveLength(2);
   });
 
+  test("on a slow line the answer that was pressed is shown as pressed until the station has taken it, and no other", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    const { page } = await visit(t, station);
+    await wedge(page, OPERATOR.badge);
+    const { job_ref: ref } = await shop.issue();
+    await button(page, "Misprint").waitFor();
+    const line = Promise.withResolvers<void>();
+    await page.route("**/attest", async (route) => {
+      await line.promise;
+      await route.continue();
+    });
+    const pressed = () => page.locator(".answers [aria-busy=true]").allInnerTexts();
+    await button(page, "Label is out and good").click();
+    await expect.poll(pressed).toEqual(["Label is out and good"]);
+    expect(await page.locator(".answers .button:not([aria-disabled])").count()).toBe(0);
+    expect(await axeSays(page)).toEqual([]);
+    await shot(page, "pressed");
+    line.resolve();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+    await expect.poll(pressed).toEqual([]);
+  });
+
   test("of a reprint and the worn label under the camera it says which to keep", async (t) => {
     const { shop, station } = await lineOf(t, w, { eyes: "camera" });
     const { serial } = await shop.issue();
