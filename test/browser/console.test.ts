@@ -701,6 +701,24 @@ describe.skipIf(!executable)("the console", async () => {
     await expect.poll(() => page.locator("nav.views").count()).toBe(1);
   });
 
+  test("a tab that waits at the door asks no more often for being looked at again and again while the cloud is away", async (t) => {
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    t.onTestFinished(() => closeContext(context));
+    await page.clock.install();
+    await page.goto(`${w.url}/console`);
+    await page.waitForSelector("input[name=key]");
+    let asked = 0;
+    await page.route("**/console/session", (route) => ((asked += 1), route.abort()));
+    for (let looks = 1; looks <= 3; looks += 1) {
+      await isHidden(page, false);
+      await expect.poll(() => asked).toBe(looks);
+    }
+    await page.clock.runFor(5_500);
+    await expect.poll(() => asked).toBe(4);
+    await page.clock.runFor(5_500);
+    await expect.poll(() => asked).toBe(5);
+  });
+
   test("a tab that was away while another one signed in as somebody else shows theirs under their name", async () => {
     const other = (await w.tenant("the other works", { tier: "pro" })).secret;
     await signedIn(lead.secret, {}, async ({ page, context }) => {
@@ -930,6 +948,18 @@ describe.skipIf(!executable)("the console", async () => {
       expect(await page.locator("main .badge").first().innerText()).toBe("Published");
       await goTo(page, `/products/${product.id}`);
       expect(await page.locator("main .verdict").innerText()).toContain("it has to be published, and that version anchored");
+    });
+  });
+
+  test("of an import that still waits it is said that its rows aren't counted, and not that something is unknown", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      const times = { createdAt: "2026-11-29T10:00:00.000Z", updatedAt: "2026-11-29T10:00:00.000Z" };
+      const counts = { bytes: 9, total: null, processed: 0, created: 0, failed: 0, fault: null, errors: [] };
+      const data = [{ id: "019a0000-0000-7000-8000-000000000001", category: "electronics", status: "pending", ...counts, ...times }];
+      await page.route("**/api/v2/imports", (route) => route.fulfill({ json: { data, nextCursor: null } }));
+      await goTo(page, "/imports");
+      await expect.poll(() => page.locator("main table").innerText()).toContain("not counted");
+      expect(await page.locator("main table").innerText()).not.toContain("unknown");
     });
   });
 

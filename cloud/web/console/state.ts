@@ -92,10 +92,12 @@ function begun(found: ConsoleSession): void {
   live.start();
 }
 
+let asksAgain: ReturnType<typeof setTimeout> | undefined;
 export async function resume(): Promise<void> {
   const { data, refused } = await get<ConsoleSession>("/console/session");
+  clearTimeout(asksAgain); // of whoever asked meanwhile: else each look at a tab that waits would add another who asks
   if (data) begun(data);
-  else if (refused.fault === "busy") setTimeout(() => void resume(), refused.retryMs);
+  else if (refused.fault === "busy") asksAgain = setTimeout(() => void resume(), refused.retryMs);
   else session.value = null;
 }
 

@@ -11,7 +11,7 @@ const State = ({ of: { status } }: { of: Import }) => h(Badge, { tone: TONES[sta
 
 const Progress = ({ of: { total, processed } }: { of: Import }) =>
   total === null
-    ? h("span", null, words().common.unknown)
+    ? h("span", null, words().imports.uncounted)
     : h(
         "span",
         { class: "progress" },

@@ -293,6 +293,7 @@ export const de: Words = {
     none: "Noch keine Importe.",
     status: { pending: "Wartet", running: "Läuft", completed: "Fertig", failed: "Gescheitert" },
     progress: "Fortschritt",
+    uncounted: "nicht gezählt",
     created: "Angelegt",
     refused: "Abgelehnt",
     file: (category) => `Produkte, ${category}`,

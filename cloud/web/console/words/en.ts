@@ -293,6 +293,7 @@ export const en = {
     none: "No imports yet.",
     status: { pending: "Waiting", running: "Running", completed: "Completed", failed: "Failed" },
     progress: "Progress",
+    uncounted: "not counted",
     created: "Created",
     refused: "Refused",
     file: (category: string) => `Products, ${category}`,

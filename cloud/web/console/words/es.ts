@@ -293,6 +293,7 @@ export const es: Words = {
     none: "Aún no hay importaciones.",
     status: { pending: "En espera", running: "En curso", completed: "Terminada", failed: "Fallida" },
     progress: "Progreso",
+    uncounted: "sin contar",
     created: "Creados",
     refused: "Rechazados",
     file: (category) => `Productos, ${category}`,

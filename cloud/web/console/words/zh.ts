@@ -271,6 +271,7 @@ export const zh: Words = {
     none: "还没有导入。",
     status: { pending: "等待中", running: "进行中", completed: "完成", failed: "失败" },
     progress: "进度",
+    uncounted: "未统计",
     created: "已创建",
     refused: "被拒绝",
     file: (category) => `产品，${category}`,
