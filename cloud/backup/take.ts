@@ -21,9 +21,9 @@ export async function takeBackup(config: Config, to: string, log: Logger, now: n
     throw new Error(
       "this cloud works on PostgreSQL: back that up with its own means (pg_dump, or base backups with WAL), and the data folder as files",
     );
-  if (isThere(to)) throw new Error(`${to} exists: name a file that doesn't`);
   if (/[/\\]$/.test(to)) throw new Error(`${to} is the name of a folder: name a file in it`);
   makeFolder(dirname(to));
+  if (isThere(to)) throw new Error(`${to} exists: name a file that doesn't`);
   return inScratch(`${to}.`, async (folder) => {
     await copyDatabase(join(config.DATA_DIR, DATABASE), join(folder, DATABASE));
     chmodSync(join(folder, DATABASE), 0o600);

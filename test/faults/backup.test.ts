@@ -652,6 +652,7 @@ test.each([
   [["backup"], 2, "one of --to and --verify is needed"],
   [["backup", "--to"], 2, "usage: imprimatur backup"],
   [["backup", "--to", ""], 2, "--to has nothing behind it (usage: imprimatur backup"],
+  [["backup", "--to", "package.json/x"], 1, "package.json is a file where a folder has to be"],
   [["restore", "--from=", "--data", "/dev/null"], 2, "--from has nothing behind it"],
   [["restore", "--from", "x", "--too", "y"], 2, "did you mean"],
   [["restore", "--from", "x"], 2, "--data is missing (usage: imprimatur restore"],
