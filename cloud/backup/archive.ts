@@ -68,7 +68,9 @@ async function headOf(file: FileHandle): Promise<Head> {
 
 /** Unpacks into `folder`, and refuses what isn't byte for byte what the manifest names. */
 export async function unpack(from: string, folder: string): Promise<Manifest> {
-  if (statSync(from).isDirectory()) throw new Error("it is a folder, where a backup is a file");
+  const what = statSync(from);
+  if (what.isDirectory()) throw new Error("it is a folder, where a backup is a file");
+  if (!what.isFile()) throw new Error("it is a pipe or a device, where a backup is a file: save it as one first"); // nobody may ever write to a pipe
   const file = await open(from, "r");
   try {
     const { manifest, at } = await headOf(file);

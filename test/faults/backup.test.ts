@@ -641,6 +641,17 @@ test("a copy is of one moment, though others commit between its steps, and betwe
   for (const made of readdirSync(root).filter((name) => name.startsWith("grown"))) rmSync(join(root, made));
 });
 
+test("a pipe isn't waited for, in which nobody may ever write a backup", async (t) => {
+  const pipe = join(root, "pipe");
+  if (spawnSync("mkfifo", [pipe]).status !== 0) return t.skip("there is no mkfifo here");
+  for (const args of [
+    ["backup", "--verify", pipe],
+    ["restore", "--from", pipe, "--data", join(root, "from-a-pipe")],
+  ])
+    expect(await imprimatur(args)).toEqual({ code: 1, out: expect.stringContaining("is a pipe or a device, where a backup is a file") });
+  rmSync(pipe);
+});
+
 test("the commands say what is wrong with a backup in one line", async () => {
   const torn = put("torn", bytes().subarray(0, 100));
   const said = await imprimatur(["backup", "--verify", torn]);
