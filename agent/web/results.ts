@@ -99,7 +99,8 @@ function ended(next: State, before: State): void {
   for (const one of fresh.toReversed()) {
     const { attempt_id: id, serial, ended } = one;
     const isGivenUp = ended === "failed" || ended === "let go";
-    if (ended === "sealed" && !verified.delete(id)) show({ colour: "good", what: "sealed", serial, by: scannerOf(one) });
+    const isSealed = ended === "sealed" && !verified.delete(id) && isJustNow(one.ended_at, next);
+    if (isSealed) show({ colour: "good", what: "sealed", serial, by: scannerOf(one) });
     else if (isGivenUp && !given.has(id)) show({ colour: "warn", what: "given_up", serial });
     else if (ended === "stale") show({ colour: "warn", what: "went_on", serial });
     else if (ended?.startsWith("quarantined")) show({ colour: "bad", what: "refused", serial, words: ended });
@@ -109,6 +110,9 @@ function ended(next: State, before: State): void {
     if (stage === "orphan" && !orphans.has(id)) show({ colour: "bad", what: "went_on", serial });
 }
 const isSince = (at: string | null, { at: then }: State): boolean => (at ?? "") >= (then ?? "");
+const NOW_MS = 10_000;
+/** A page that was asleep, or had lost its station: green for a label of an hour ago would be taken for the one in hand. */
+const isJustNow = (at: string | null, { at: now }: State): boolean => Date.parse(now ?? "") - Date.parse(at ?? "") < NOW_MS;
 
 /** Scanned before this page's eyes: only the cloud's word makes it sealed, and nobody waits for that long. */
 const unheard = new Map<string, number>();
@@ -122,6 +126,10 @@ function waits(next: State, before: State): void {
   const known = new Set(before.jobs.flatMap(({ attempt_id, stage }) => (stage === "sealing" ? attempt_id : [])));
   for (const { attempt_id: id, updated_at } of sealing)
     if (!known.has(id) && isSince(updated_at, before)) {
+      if (!isJustNow(updated_at, next)) {
+        verified.add(id);
+        continue;
+      }
       unheard.set(id, performance.now());
       setTimeout(() => waits(state.peek() ?? next, state.peek() ?? next), HEARD_MS + TICK_MS);
     }

@@ -371,6 +371,30 @@ describe.skipIf(!executable)("the console", async () => {
     await expect.poll(pressed).toEqual([]);
   });
 
+  test("a page that was asleep isn't green for a label that was sealed meanwhile, and is for the next one", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    const { page } = await visit(t, station);
+    const { job_ref: ref, digital_link: text } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    await say(station, ref, "good");
+    await ask(station, "POST", "/api/scan", { text });
+    await until(() => station.state().recent.length === 1);
+    const [one] = station.state().recent;
+    const tell = await toldBy(page);
+    const at = (ms: number) => new Date(Date.parse("2026-11-29T06:00:00.000Z") + ms).toISOString();
+    const told = (ms: number, ...recent: object[]) => tell({ ...station.state(), jobs: [waits], recent, online: false, at: at(ms) });
+    const waits = { ...one, attempt_id: "waits", serial: "WAITS", stage: "sealing", updated_at: at(1_700_000) }; // for the cloud
+    await dismissed(page, "good");
+    await tell({ ...station.state(), jobs: [], recent: [], at: at(0) });
+    const earlier = { ...one, attempt_id: "earlier", serial: "EARLIER", ended_at: at(1_800_000) };
+    await told(3_600_000, earlier);
+    await page.locator(".last", { hasText: "WAITS" }).waitFor();
+    expect(await page.locator(".outcome, .frame").count()).toBe(0);
+    const next = { ...one, attempt_id: "next", serial: "NEXT", ended_at: at(3_601_000) };
+    const green = page.locator(".outcome.good, .frame.good", { hasText: "NEXT" }); // its edge, where one came just before
+    await Promise.all([green.waitFor(), told(3_602_000, next, earlier)]);
+  });
+
   test("of a reprint and the worn label under the camera it says which to keep", async (t) => {
     const { shop, station } = await lineOf(t, w, { eyes: "camera" });
     const { serial } = await shop.issue();
