@@ -10,7 +10,7 @@ import { looksLikeLink } from "./wedge.ts";
 type Said = { title: string; serial: string };
 export type Sheet =
   | { kind: "sign-in"; act?: () => void; said?: Said | undefined }
-  | { kind: "confirm"; title: string; words: string; job?: Pick<Job, "job_ref" | "serial">; go(): void }
+  | { kind: "confirm"; title: string; words: string; which?: string | undefined; job?: Pick<Job, "job_ref" | "serial">; go(): void }
   | { kind: "explain"; label: Label };
 export const sheet = signal<Sheet | undefined>(undefined);
 export const pin = signal("");
@@ -55,7 +55,8 @@ async function once(act: () => Promise<Answer<unknown>>, done: Result | undefine
 const stillAsks = ({ attempt_id: id, ask }: Job): boolean =>
   state.peek()?.jobs.some((job) => job.attempt_id === id && job.ask?.kind === ask?.kind && job.ask?.since === ask?.since) ?? false;
 
-export function attest(job: Job, verdict: Verdict, title: string): void {
+/** `which`: of several labels of its serial. */
+export function attest(job: Job, verdict: Verdict, title: string, which?: string): void {
   const about = { title, serial: job.serial };
   const go = () => {
     if (!stillAsks(job)) return show({ colour: "warn", what: "not_now", serial: job.serial });
@@ -65,7 +66,8 @@ export function attest(job: Job, verdict: Verdict, title: string): void {
     void once(() => api.attest(job, verdict), done, go, about).then((isDone) => isDone || notTold(job.attempt_id));
   };
   if (verdict === "good") return signedIn(go, about);
-  signedIn(() => confirmed({ title, words: say().confirm[verdict], job, go }));
+  const kind = job.ask?.kind === "destroy_void" ? "destroy_void" : verdict;
+  signedIn(() => confirmed({ title, words: say().confirm[kind], which, job, go }));
 }
 export function skip(job: Job): void {
   const about = { title: say().skip, serial: job.serial };

@@ -20,7 +20,8 @@ const TONES: Record<Verdict, Tone> = { good: "good", misprint: "bad", not_printe
 
 /** Which of several labels of a serial is meant: the one in question, or the one to be kept. */
 function whichOf({ ask, stage, mark }: Job): string | undefined {
-  const { marked, keep, unprinted } = say();
+  const { marked, keep, keepGood, unprinted } = say();
+  if (ask?.kind === "destroy_void") return stage === "printed" ? keepGood : undefined;
   if (ask?.kind === "destroy_earlier" && stage !== "orphan") return stage === "printed" ? keep(mark) : unprinted;
   if (stage === "orphan") return marked(mark);
   return mark !== null && (ask?.kind === "attest" || ask?.kind === "unknown_outcome") ? marked(mark) : undefined;
@@ -78,7 +79,7 @@ export function Question({ now, job }: { now: State; job: Job }) {
           big: verdict === "good",
           disabled,
           pressed: isBeingSaid(title, job),
-          onPress: () => attest(job, verdict, title),
+          onPress: () => attest(job, verdict, title, which),
         });
       }),
       job.may_skip &&

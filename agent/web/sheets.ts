@@ -80,7 +80,7 @@ function SignIn({ sheet: { said } }: { sheet: Extract<Sheet, { kind: "sign-in" }
   );
 }
 
-function Confirm({ sheet: { title, words, job, go } }: { sheet: Extract<Sheet, { kind: "confirm" }> }) {
+function Confirm({ sheet: { title, words, which, job, go } }: { sheet: Extract<Sheet, { kind: "confirm" }> }) {
   const who = here.value?.operator.name;
   const isRead = useRead(title);
   return h(
@@ -88,6 +88,7 @@ function Confirm({ sheet: { title, words, job, go } }: { sheet: Extract<Sheet, {
     { title },
     job && h("p", { class: "code serial" }, job.serial),
     h("p", null, words),
+    which !== undefined && h("p", null, which),
     who !== undefined && h("p", { class: "who" }, say().answersAs(who)),
     h(
       "div",

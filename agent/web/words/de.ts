@@ -88,6 +88,7 @@ export const de: Words = {
   },
   marked: (mark) => (mark === null ? "Darauf steht weder TRY noch REPRINT." : `Darauf steht ${mark}.`),
   keep: (mark) => `Das neue behalten: Darauf steht ${mark ?? "weder TRY noch REPRINT"}.`,
+  keepGood: "Das gute behalten: Es ist nicht ungültig.",
   unprinted: "Das neue ist noch nicht gedruckt: Was hier liegt, ist ein früheres.",
   since: (age) => `seit ${age}`,
 
@@ -114,6 +115,7 @@ export const de: Words = {
     misprint: "Dieses Etikett ist nicht in Ordnung. Zum Vernichten beiseitelegen; ein neues wird gedruckt, wenn noch Versuche übrig sind.",
     not_printed: "Es kam kein Etikett heraus, und Sie haben danach gesucht.",
     destroyed: "Das Etikett ist vernichtet: durch den Code gerissen und im Abfall.",
+    destroy_void: "Die ungültigen Etiketten sind vernichtet: zerrissen und im Abfall.",
     skip: "Dieser Auftrag wird zurückgestellt. Er kommt wieder, wenn seine Frist abgelaufen ist.",
     reprint: "Zuerst das alte Etikett vernichten. Ein neues mit derselben Seriennummer wird gedruckt.",
     test: "Ein Testetikett kommt heraus. Es gehört zu keinem Produkt: danach wegwerfen.",

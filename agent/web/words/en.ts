@@ -87,6 +87,7 @@ export const en = {
   },
   marked: (mark: string | null) => (mark === null ? "It says neither TRY nor REPRINT." : `It says ${mark}.`),
   keep: (mark: string | null) => `Keep the new one: it says ${mark ?? "neither TRY nor REPRINT"}.`,
+  keepGood: "Keep the good one: it isn't void.",
   unprinted: "The new one isn't printed yet: whatever lies here is an earlier one.",
   since: (age: string) => `for ${age}`,
 
@@ -113,6 +114,7 @@ export const en = {
     misprint: "This label is bad. Put it aside to be destroyed; a new one is printed if tries are left.",
     not_printed: "No label came out, and you have looked for one.",
     destroyed: "The label is destroyed: torn through its symbol, and in the bin.",
+    destroy_void: "The void labels are destroyed: torn, and in the bin.",
     skip: "This job is set aside. It comes again when its lease is over.",
     reprint: "Destroy the old label first. A new one with the same serial number is printed.",
     test: "A test label comes out. It is no product's: throw it away afterwards.",

@@ -88,6 +88,7 @@ export const es: Words = {
   },
   marked: (mark) => (mark === null ? "No lleva ni TRY ni REPRINT." : `Lleva ${mark}.`),
   keep: (mark) => (mark === null ? "Conserve la nueva: no lleva ni TRY ni REPRINT." : `Conserve la nueva: lleva ${mark}.`),
+  keepGood: "Conserve la buena: no está anulada.",
   unprinted: "La nueva aún no está impresa: la que haya aquí es una anterior.",
   since: (age) => `desde hace ${age}`,
 
@@ -114,6 +115,7 @@ export const es: Words = {
     misprint: "Esta etiqueta está mal. Apártela para destruirla; se imprime una nueva si quedan intentos.",
     not_printed: "No salió ninguna etiqueta, y usted la ha buscado.",
     destroyed: "La etiqueta está destruida: rasgada por el código y en la basura.",
+    destroy_void: "Las etiquetas anuladas están destruidas: rasgadas y en la basura.",
     skip: "Este trabajo se aparta por ahora. Vuelve cuando venza su plazo.",
     reprint: "Destruya primero la etiqueta vieja. Se imprime una nueva con el mismo número de serie.",
     test: "Sale una etiqueta de prueba. No es de ningún producto: tírela después.",

@@ -88,6 +88,7 @@ export const zh: Words = {
   },
   marked: (mark) => (mark === null ? "上面没有 TRY 或 REPRINT 字样。" : `上面印有 ${mark}。`),
   keep: (mark) => (mark === null ? "保留新标签：上面没有 TRY 或 REPRINT 字样。" : `保留新标签：上面印有 ${mark}。`),
+  keepGood: "保留合格的标签：它没有作废。",
   unprinted: "新标签尚未打印：现有的都是旧标签。",
   since: (age) => `已 ${age}`,
 
@@ -111,6 +112,7 @@ export const zh: Words = {
     misprint: "这张标签不合格。请放到一边待销毁；如有剩余次数，将打印新的一张。",
     not_printed: "没有标签打出，而且您已经找过。",
     destroyed: "标签已销毁：二维码已撕破，并已丢弃。",
+    destroy_void: "作废标签已销毁：已撕破，并已丢弃。",
     skip: "此任务暂时搁置，占用期限到期后会再次出现。",
     reprint: "请先销毁旧标签。将用同一序列号打印新的一张。",
     test: "将打印一张测试标签。它不属于任何产品，用后请丢弃。",
