@@ -250,7 +250,7 @@ describe("without a broker", () => {
         void cloud.on("request", ({ url }, response) =>
           url === "/elsewhere" ? response.end(JSON.stringify(TOLD)) : response.writeHead(302, { location: "/elsewhere" }).end(),
         ),
-      /redirect/,
+      /answered 302, which leads to \/elsewhere$/,
     ],
     ["hangs up", (cloud) => void cloud.on("request", (request) => request.socket.destroy()), /./],
     [
