@@ -11,15 +11,17 @@ export const asClick = <T>(id: string, act: () => T): T => clicks.run(id, act);
 export const clickNow = (): string | undefined => clicks.getStore();
 
 const VERSION_AT = 14;
-const CALLS_OWN = /^[\da-f]{8}-[\da-f]{4}-8[\da-f]{3}-/;
+const CALLS_OWN = /^[\da-f]{8}-[\da-f]{4}-8[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/;
 /** A call's own is a UUID of version 8: those that a proxy makes up for our calls are of others. */
 export function callId(): string {
   const id = randomUUID();
   return clickNow() ?? `${id.slice(0, VERSION_AT)}8${id.slice(VERSION_AT + 1)}`;
 }
-/** What answers repeats the id that it was asked under: this one is another call's, kept or mixed up on the way. */
-export const isOfAnotherCall = (id: string, answered: string | null): boolean =>
-  answered !== null && answered !== id && CALLS_OWN.test(answered);
+/** What answers repeats the id that it was asked under: this one is another call's, kept or mixed up on the way. A proxy may say it again beside the cloud, or add its own. */
+export function isOfAnotherCall(id: string, answered: string | null): boolean {
+  const said = (answered ?? "").split(", ");
+  return !said.includes(id) && said.some((one) => CALLS_OWN.test(one));
+}
 /** The headers that a call to the cloud carries: the id, and the beginning of a trace that can be found by it. */
 export function callHeaders(id: string): Record<string, string> {
   const hex = id.replaceAll("-", "").toLowerCase();

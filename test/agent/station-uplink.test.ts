@@ -1257,6 +1257,10 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
       idFor = () => id;
       expect(await said()).toMatchObject({ ok: true });
     }
+    for (const added of [(own: string) => `${own}, ${own}`, (own: string) => `gw-1, ${own}`, (own: string) => `${own};hop=1`]) {
+      idFor = added; // its own header beside the cloud's
+      expect(await said()).toMatchObject({ ok: true });
+    }
   });
 
   test.for([
