@@ -1,4 +1,4 @@
-// What the cloud answered with an internal error, by its id: tried again later, behind all others. A few only: if there are more, the cloud itself is at fault and all wait.
+// What the cloud answered with an internal error, or something halfway won't let pass, by its id: tried again later, behind all others. A few only: if there are more, the cloud itself is at fault and all wait.
 import type { Clock } from "./clock.ts";
 
 const STUMBLES_MAX = 8;

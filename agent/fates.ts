@@ -50,7 +50,7 @@ export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fat
 /** It can't be asked now, whatever it is asked. */
 export const isAway = (said: Pick<NoAnswer, "status" | "code">): boolean => ["retry", "stop"].includes(fateOf(said));
 
-const isPage = ({ code }: Pick<NoAnswer, "code">): boolean => code.startsWith("HTTP_");
+export const isPage = ({ code }: Pick<NoAnswer, "code">): boolean => code.startsWith("HTTP_");
 /** By the cloud itself, so that nothing came of what it was asked; in whose place a page answers, it may have done it. */
 export const isRefusal = (said: Pick<NoAnswer, "status" | "code">): boolean => said.status > 0 && said.status < 500 && !isPage(said);
 /** A page of something halfway, which can settle nothing; but who may not pass is told, and what is too large for it is so each time. */

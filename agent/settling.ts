@@ -23,14 +23,14 @@ const answerIn = (outcome: ResultOutcome | undefined): Answer =>
 export function settlingOf(floor: Floor, aside: Asides, isFirst: (row: ReportRow) => boolean) {
   const { store, say } = floor;
 
-  /** True where it has to be sent again: until it is settled, later reports of its attempt wait. */
-  function settle(row: ReportRow, said: Answer, askedAt: number): boolean {
+  /** True where it has to be sent again: until it is settled, later reports of its attempt wait. `isDisliked`: by something halfway, which lets others pass. */
+  function settle(row: ReportRow, said: Answer, askedAt: number, isDisliked = false): boolean {
     if (said.ok) {
       taken(row, askedAt);
       return false;
     }
     const fate = fateOf(said);
-    if (fate === "aside" && setAside(row, said)) return false;
+    if ((isDisliked || fate === "aside") && setAside(row, said)) return false;
     if (!settling.has(fate)) return true;
     if (!store.isWaiting(row.n)) return false; // what was refused before it in the same batch has settled it
     store.write(() => refused(row, said, fate === "drop"));

@@ -7,7 +7,7 @@ import type { Store } from "./buffer.ts";
 import type { ReportRow } from "./buffer-reports.ts";
 import type { CloudClient } from "./cloud.ts";
 import { type Answer, connectionOf } from "./connection.ts";
-import { fateOf, isAway, settling } from "./fates.ts";
+import { fateOf, isAway, isPage, settling } from "./fates.ts";
 import type { Floor } from "./floor.ts";
 import { pulse } from "./pulse.ts";
 import { settlingOf } from "./settling.ts";
@@ -43,12 +43,23 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   /** Reports in one call, which the cloud takes in one unit: a call that is too large for it would be so each time. */
   let chunk: number = limits.RESULTS_MAX_ITEMS;
   let isTooMuch = false;
+  /** Reports that a page answered, and whether the cloud itself has answered anything since. */
+  const disliked = new Map<number, boolean>();
   const stop = pulse(clock);
   const arrears = arrearsOf(store.depth().count > 0);
 
   function heard(said: Answer, askedAs: "us" | "anybody" = "us"): void {
     if (said.ok && askedAs === "us" && arrears.heard() && notBefore <= clock.now()) stop.beat();
+    if (said.ok && askedAs === "us") for (const n of disliked.keys()) disliked.set(n, true);
     connection.heard(said, askedAs);
+  }
+  /** A firewall that dislikes one report lets others pass: none waits behind it, and it says nothing of the cloud. */
+  function isDisliked({ n }: ReportRow, said: Answer): boolean {
+    const isAgain = disliked.get(n) ?? false;
+    disliked.delete(n);
+    if (said.ok || !isPage(said)) return false;
+    disliked.set(n, false);
+    return isAgain;
   }
   function answered(said: Answer): void {
     heard(said);
@@ -62,7 +73,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       const [first] = rows;
       if (!first) {
         if (arrears.allTold()) news.beat();
-        for (const n of departures.keys()) if (!store.isWaiting(n)) departures.delete(n); // those aside are sent once more
+        for (const n of departures.keys()) if (!store.isWaiting(n) && departures.delete(n)) disliked.delete(n); // those aside are sent once more
         return false;
       }
       const results: ResultRow[] = [];
@@ -100,19 +111,22 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
         : await cloud.orphan(row.body, row.key, row.correlation);
     if (said.ok && row.correlation)
       say("info", { event: "told", job_ref: row.body.job_ref, requestId: row.correlation }, `${row.body.job_ref}: the cloud took it`);
-    answered(said);
-    return settle(row, said, askedAt);
+    const isAlone = isDisliked(row, said);
+    if (!isAlone) answered(said);
+    return settle(row, said, askedAt, isAlone);
   }
 
   async function sendMany(fitting: ResultRow[]): Promise<boolean> {
     const askedAt = clock.now();
     depart(fitting);
     const said = await cloud.results(fitting.map(({ body, key }) => ({ ...body, idempotency_key: key })));
+    const [first] = fitting as [ResultRow];
+    if (fitting.length === 1 && isDisliked(first, said)) return settle(first, said, askedAt, true);
     answered(said);
     if (!said.ok) {
-      isTooMuch ||= said.status === 0 || said.status === 413 || said.status >= 500; // a proxy may take less than the cloud does
+      isTooMuch ||= said.status === 0 || said.status === 413 || said.status >= 500 || isPage(said); // a proxy may take less than the cloud does
       // A batch that can't be taken as a whole is taken apart: one report tells what is wrong with it.
-      return isAway(said) || sendOne(fitting[0] as ReportRow);
+      return isAway(said) || sendOne(first);
     }
     return settleMany(fitting, said.value.results, askedAt);
   }

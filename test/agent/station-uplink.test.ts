@@ -1154,12 +1154,19 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     await until(() => station.state().online);
   });
 
-  test("with 413 and a page, to one report: others go first, it is kept until more may pass, and nothing is refused", async (t) => {
+  const gateways = JSON.stringify({ error: { code: "BadRequest", message: "Bad Request" } });
+  test.for([
+    { status: 413, page: "<html>Too large</html>" },
+    { status: 403, page: "<html>Blocked</html>" },
+    { status: 406, page: "<html>Blocked</html>" },
+    { status: 400, page: gateways },
+  ])("with $status and $page, to one report: others go first, it is kept until it may pass, and nothing is refused", async (answer, t) => {
     const { shop, net, station } = await behind(t);
     const { job_ref: ref } = await shop.issue();
     let isNarrow = true;
-    const isLarge = ({ path, body }: Passing) => /\/results?$/.test(path) && `${path} ${body}`.includes(ref) && body.includes("RENDERED");
-    net.rule((passing) => (isNarrow && isLarge(passing) ? { status: 413, page: "<html>Too large</html>" } : "pass"));
+    const isDisliked = ({ path, body }: Passing) =>
+      /\/results?$/.test(path) && `${path} ${body}`.includes(ref) && body.includes("RENDERED");
+    net.rule((passing) => (isNarrow && isDisliked(passing) ? answer : "pass"));
     await until(() => jobAt(station, ref)?.stage === "sealing");
     await sealed(shop, (await shop.issue()).job_ref);
     expect(station.state()).toMatchObject({ quarantine: [], online: true });
