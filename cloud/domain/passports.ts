@@ -67,9 +67,10 @@ export async function get(tx: Tx, caller: Caller, id: string, asked?: number): P
   const row = await find(tx, caller.tenantId, id);
   const version = asked === undefined ? await currentVersion(tx, row) : await versionOf(tx, row, asked);
   if (asked !== undefined && !version) throw new Refusal("NOT_FOUND", `the passport has no version ${asked}`);
-  const { content = null, digest = null, credential = null, credentialId = null } = version ?? {};
+  const { version: shown = null, content = null, digest = null, credential = null, credentialId = null } = version ?? {};
   const credentialRevokedAt = instant(await revokedAtOf(tx, credentialId));
-  return { ...toWire(row), content, digest, credential, credentialId, credentialRevokedAt, registration: await latestOf(tx, id) };
+  const whole = { content, digest, credential, credentialId, credentialRevokedAt, registration: await latestOf(tx, id) };
+  return { ...toWire(row), version: shown, ...whole };
 }
 
 export async function list(store: Store, { tenantId }: Caller, { status, productId, ...query }: PassportQuery) {

@@ -44,6 +44,7 @@ export type PassportListed = Static<typeof PassportListed>;
 
 export const PassportWhole = closed({
   ...PassportListed.properties,
+  version: nullable(Type.Integer({ description: "The one shown: the current version, or the one that was asked for" })),
   content: nullable(Content),
   digest: nullable(Type.String({ description: "SHA-256 of the content by RFC 8785" })),
   credential: nullable(Type.String({ description: "The version as a W3C Verifiable Credential 2.0, application/vc+jwt" })),
