@@ -26,11 +26,14 @@ import { type Reply, type Route, routesUnder } from "../route.ts";
 
 const { read, serve, write } = routesUnder("passports");
 const at = (id: string) => ({ location: `${API}/passports/${id}` });
-const reply = (passport: Passport, status = 200, headers: Record<string, string> = {}): Reply => ({
+const reply = (body: Passport, status = 200, headers: Record<string, string> = {}): Reply => ({
   status,
-  body: passport,
+  body,
   headers,
-  about: { subject: passport.id, details: { productId: passport.uid, status: passport.status, version: passport.version } },
+  about: {
+    subject: body.id,
+    details: { productId: body.uid, status: body.status, version: body.version, draftVersion: body.draftVersion },
+  },
 });
 const commands = { revise: "passport.revised", suspend: "passport.suspended", archive: "passport.archived" } as const;
 const command = (name: keyof typeof commands, says: string): Route =>

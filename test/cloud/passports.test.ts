@@ -237,6 +237,8 @@ test("commands out of place are GUARD_REJECTED with what they would take", async
   expect((await w.admin.post(`/passports/${id}/revise`)).body).toMatchObject({ status: "published", publishedVersion: 1, draftVersion: 2 });
   expect(refusal(await w.admin.post(`/passports/${id}/revise`))).toEqual([403, "GUARD_REJECTED"]);
   expect((await w.admin.get(`/passports/${id}`)).body).toMatchObject({ version: 1, content: edited });
+  const [revised] = (await w.admin.get("/audit-logs?action=passport.revised")).body.data;
+  expect(revised).toMatchObject({ subject: id, details: { version: 1, draftVersion: 2 } });
   const second = (await w.admin.get(`/passports/${id}?version=2`)).body;
   expect([second.version, second.content]).toEqual([2, content]);
   const first = (await w.admin.get(`/passports/${id}?version=1`)).body;
