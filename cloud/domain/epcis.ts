@@ -23,6 +23,7 @@ import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
 import { fitting, pageOf, pageReply, UUID } from "./page.ts";
+import * as products from "./products.ts";
 
 type Row = typeof epcisEvents.$inferSelect;
 
@@ -75,9 +76,9 @@ async function verifyLabels(tx: Tx, by: By, events: readonly Ready[]): Promise<v
   for (const some of slicesOf(events.flatMap(sightingsIn), SLICE_TERMS))
     await Promise.all(
       some.map(async ({ gtin, serial, at, eventId }) => {
-        const known = await carriers.find(tx, by.tenantId, serial);
-        if (known?.gtin !== gtin) return;
-        await emit(tx, by, "scan.recorded", { gtin, serial, productId: known.productId, at, source: "epcis", eventId });
+        const label = await carriers.find(tx, by.tenantId, serial);
+        const productId = label?.gtin === gtin ? label.productId : (await products.ofSerial(tx, by.tenantId, gtin, serial))?.id;
+        if (productId) await emit(tx, by, "scan.recorded", { gtin, serial, productId, at, source: "epcis", eventId });
       }),
     );
 }

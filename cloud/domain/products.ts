@@ -1,5 +1,5 @@
 // Products: created, read, changed, moved on, voided, deleted. Every change is a version, an event and an audit row in one commit.
-import { and, eq, sql } from "../store/drizzle.ts";
+import { and, desc, eq, inArray, ne, sql } from "../store/drizzle.ts";
 import type { Caller } from "./callers.ts";
 import { newId } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
@@ -22,6 +22,13 @@ type EventType = "product.created" | "product.updated" | "product.deleted" | "pr
 const insertNew = prepared(db.insert(products).values(placesOf(products)).onConflictDoNothing().returning({ id: products.id }));
 const isMine = and(eq(products.tenantId, sql.placeholder("tenantId")), eq(products.id, sql.placeholder("id")));
 const byId = prepared(db.select().from(products).where(isMine));
+const isOfSerial = and(
+  eq(products.tenantId, sql.placeholder("tenantId")),
+  inArray(products.identity, [sql.placeholder("gtin"), sql.placeholder("item")]),
+  eq(products.serialNumber, sql.placeholder("serial")),
+  ne(products.granularity, "batch"), // there it is the lot
+);
+const bySerial = prepared(db.select({ id: products.id }).from(products).where(isOfSerial).orderBy(desc(products.identity)).limit(1));
 
 const statusOf = ({ voidedAt, stage }: Row): Product["status"] => (voidedAt === null ? productStages[stage].status : VOIDED);
 /** Without case and accents: upper case, because lower case knows two sigmas and two i. */
@@ -114,6 +121,10 @@ export async function createBatch(tx: Tx, by: By, items: readonly unknown[]): Pr
 }
 
 export const find = async (_tx: Tx, tenantId: string, id: string): Promise<Row> => found("product", await byId.get({ tenantId, id }));
+
+/** The item of this number, else the model that bears it itself. */
+export const ofSerial = (_tx: Tx, tenantId: string, gtin: string, serial: string): Promise<Pick<Row, "id"> | undefined> =>
+  bySerial.get({ tenantId, gtin, item: `${gtin}/${serial}`, serial });
 
 const HOLD = `SELECT id FROM products WHERE tenant_id = ? AND id = ? ${LOCKED}`;
 /** Found, and kept as it is until the commit: for whoever hangs something on it, or decides by what hangs on it. */

@@ -5,6 +5,7 @@ import * as domain from "../../cloud/domain/epcis.ts";
 import { eq } from "../../cloud/store/drizzle.ts";
 import { outbox, serials, subscriptions } from "../../cloud/store/schema.ts";
 import { startDistance } from "../../fixtures/distance.ts";
+import { productOf } from "../../fixtures/passports.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { ask, capture, CONTEXT, document, found, idsOf, job, type Json, observed, refusal, tenantOf, walk } from "../epcis.ts";
 import { engine, freshDatabase, world } from "../world.ts";
@@ -389,6 +390,22 @@ test("inspecting a label of ours is verifying it: a scan is told of once, and of
   const seenInError = { bizStep: "inspecting", epcList: labels, errorDeclaration: { declarationTime: "2026-11-22T00:00:00Z" } };
   expect(await job(as, await capture(as, document([observed(seenInError)])))).toMatchObject({ success: true });
   expect(await scans(tenantId)).toHaveLength(2);
+});
+
+test("what bears a product's own serial is a label of ours too, as it is at the resolver; a lot of that number isn't", async () => {
+  const { as, id: tenantId } = await tenant();
+  await w.store.write("listens", ({ db }) => db.insert(subscriptions).values({ tenantId, type: "scan.recorded", webhookId: tenantId }));
+  const of = (gtin: string, granularity: string, serialNumber: string) =>
+    as.post("/products", productOf({ gtin, granularity, serialNumber }));
+  const item = (await of("09506000134352", "item", "32a/b")).body;
+  const model = (await of("09506000134369", "model", "M-1")).body;
+  await of("09506000134376", "batch", "L-1");
+  const epcList = ["134352/21/32a%2Fb", "134369/21/M-1", "134376/21/L-1", "134352/21/M-1"].map(
+    (end) => `https://id.gs1.org/01/09506000${end}`,
+  );
+  await as.post("/epcis/events", observed({ bizStep: "inspecting", epcList }));
+  const told = (await scans(tenantId)).map(({ body }) => JSON.parse(body).data.productId as string);
+  expect([told.length, new Set(told)]).toEqual([2, new Set([item.id, model.id])]);
 });
 
 test("the print loop's own events are the standard's: commissioned when sealed, decommissioned when voided", async () => {
