@@ -101,6 +101,7 @@ const from = (own: Content, names: readonly string[]): Content =>
   Object.fromEntries(names.filter((name) => own[name] !== undefined).map((name) => [name, own[name]]));
 
 const isText = (value: unknown): boolean => typeof value === "string" && value.trim() !== "";
+const isKind = (value: unknown): boolean => isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText));
 /** Content that speaks of its product and of no other: what names it is filled in where it is left out. */
 export function identified(content: Content, row: Product, origin: string): Content {
   const own = contentOf(row, origin);
@@ -129,6 +130,8 @@ export function identified(content: Content, row: Product, origin: string): Cont
     ...(isItem && lot !== undefined && !isText(lot) ? [fault("product.batchNumber", "type", "must be a text")] : []),
     ...other("granularityLevel", whole["granularityLevel"], own["granularityLevel"]),
     ...(isText(names["name"]) ? [] : [fault("product.name", "type", "must be a text")]),
+    ...(isKind(whole["type"]) ? [] : [fault("type", "type", "must be a text or a list of texts")]),
+    ...(isKind(names["type"]) ? [] : [fault("product.type", "type", "must be a text or a list of texts")]),
   ];
   faults.push(...misreadIn(content, "content", limits.FAULTS_MAX_ITEMS - faults.length));
   if (faults.length > 0) throw invalid(faults);

@@ -307,6 +307,17 @@ test("content of one's own has a URL for its id, as the credential's subject mus
   }
 });
 
+test("content of one's own says what it is in words, as JSON-LD has it", async () => {
+  const { id } = (await w.admin.post("/dpps", { productId: await ready() })).body;
+  const edit = (type: unknown) => w.admin.patch(`/passports/${id}`, { content: { type, product: { type } } });
+  for (const good of ["ProductPassport", ["ProductPassport", "Brochure"]]) expect((await edit(good)).status).toBe(200);
+  for (const bad of [5, null, "", [], ["ProductPassport", 5], { a: 1 }])
+    expect((await edit(bad)).body.error?.details.fields.map(({ field }: { field: string }) => field)).toEqual([
+      "content.type",
+      "content.product.type",
+    ]);
+});
+
 test("content of one's own names no other product in JSON-LD's own word either", async () => {
   const { id } = (await w.admin.post("/dpps", { productId: await ready() })).body;
   const { product } = (await w.admin.get(`/passports/${id}`)).body.content;
