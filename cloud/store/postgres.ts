@@ -238,11 +238,12 @@ export function openPostgres({
     },
     script: async (text) => {
       const client = await connect();
-      const until = performance.now() + scriptPatienceMs;
+      let until = performance.now() + scriptPatienceMs;
+      const isSame = () => (until = performance.now() + scriptPatienceMs);
       streamOf(client).setTimeout(0); // what it takes, it takes
       try {
         // Several statements in one message are one transaction. A table that changes while others work on it may meet them crosswise.
-        while (await isHeld(() => again(isDeadlock, () => client.query(SCRIPT_BEGIN + text)))) {
+        while (await isHeld(() => again(isDeadlock, () => client.query(SCRIPT_BEGIN + text)), isSame)) {
           if (performance.now() > until) throw new Error(HELD_FOR_LONG);
           await sleep(SCRIPT_PAUSE_MS);
         }
@@ -273,14 +274,17 @@ export function openPostgres({
   };
 }
 
+const VERSIONS = "migrations_pkey"; // a script begins with the row of its version
 const HELD_FOR_LONG =
   "the tables can't be brought up to date, because others keep one of them: start again when the copy that is being made (pg_dump), or whatever else lasts, has ended";
-async function isHeld(act: () => Promise<unknown>): Promise<boolean> {
+/** `isSame` is called where what holds is the same script: of another node, or of one that was killed, which the server takes to its end. */
+async function isHeld(act: () => Promise<unknown>, isSame: () => void): Promise<boolean> {
   try {
     await act();
     return false;
   } catch (error) {
     if (codeOf(error) !== HELD) throw error;
+    if ((error as { where?: string }).where?.includes(VERSIONS)) isSame();
     return true;
   }
 }

@@ -214,6 +214,26 @@ test("while a copy is made, as pg_dump makes one, a migration waits, and nobody 
   expect((await copy.query("SELECT grown FROM outbox")).rows).toEqual([]);
 }); // oxfmt-ignore
 
+test("while another node brings the tables up to date, or what a killed one began goes on at the server, a node waits, however long that takes", { timeout: 90_000 }, async (t) => {
+  const url = (await freshDatabase("postgres")) ?? "";
+  const PATIENCE_MS = 1_000;
+  const engine = openPostgres({ url, connections: 2, scriptPatienceMs: PATIENCE_MS });
+  const store = storeOn(engine, createLog("silent"));
+  t.onTestFinished(store.close);
+  await migrate(engine, store);
+  const newer = [...migrationsIn(), { version: 9_000, name: "9000-grown.sql", text: "ALTER TABLE outbox ADD COLUMN grown TEXT;", digest: "d", isLayout: false }];
+  const other = new Client({ connectionString: url });
+  t.onTestFinished(() => other.end());
+  await other.connect();
+  await other.query("BEGIN; INSERT INTO migrations VALUES (9000, '9000-grown.sql', 'd'); ALTER TABLE outbox ADD COLUMN grown TEXT");
+  let isOver = false;
+  const migrated = migrate(engine, store, newer).finally(() => (isOver = true));
+  await Promise.race([sleep(3 * PATIENCE_MS), migrated]);
+  expect(isOver).toBe(false);
+  await other.query("COMMIT");
+  await migrated;
+}); // oxfmt-ignore
+
 /** What an older node's statements bear: more of everything, nothing less and nothing else. */
 const EXPANDS = [
   /^CREATE TABLE /,
