@@ -1,4 +1,5 @@
-// Says which origin this node names, and hears what the others on its store name: where they differ, what one prints or signs isn't another's.
+// Says which origin this node names, and hears what the others on its store name: where they differ, what one prints or signs isn't another's. And whether
+// this machine's clock is the database's: nothing here goes by the former but the log and the dates of answers, which stations set their own against.
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
 import { beHeard, originsHeard } from "../domain/nodes.ts";
@@ -6,18 +7,30 @@ import type { Store } from "../store/store.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
 const EVERY_MS = 5_000;
+const CLOCK_OFF_MS = 2_000;
 
-export function startRollCall(store: Store, log: Logger, origin: string): Worker {
+export function startRollCall(store: Store, log: Logger, origin: string, now: () => number = Date.now): Worker {
   const id = randomUUID();
   let told = "";
+  let isOff = false;
+
+  function sayClock(offMs: number): void {
+    if (isOff === offMs > CLOCK_OFF_MS) return;
+    isOff = !isOff;
+    if (isOff) log.warn({ event: "clock-off", offMs }, `this machine's clock and the database's are ${offMs} ms apart: let NTP set both`);
+    else log.info({ event: "clock-agrees" }, "this machine's clock and the database's agree again");
+  }
+
   return startWorker(log, {
     event: "roll-call-failed",
     idleMs: EVERY_MS,
     step: async () => {
-      const heard = await store.write("roll call", async (tx) => {
+      const before = now();
+      const { heard, theirs } = await store.write("roll call", async (tx) => {
         await beHeard(tx, id, origin);
-        return originsHeard(tx);
+        return { heard: await originsHeard(tx), theirs: tx.now };
       });
+      sayClock(Math.max(theirs - now(), before - theirs, 0));
       const others = heard.filter((other) => other !== origin).join(", ");
       if (others === told) return false;
       told = others;

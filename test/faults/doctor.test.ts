@@ -25,6 +25,7 @@ import { configFrom } from "../../cloud/config.ts";
 import type { Patient } from "../../cloud/doctor/finding.ts";
 import { folder as dataFolder, sync } from "../../cloud/doctor/machine.ts";
 import { createLog } from "../../cloud/log.ts";
+import { nodes } from "../../cloud/store/schema.ts";
 import { client } from "../../fixtures/client.ts";
 import { listening } from "../../fixtures/listening.ts";
 import { onServer } from "../../fixtures/postgres.ts";
@@ -457,6 +458,19 @@ test("nodes on one database that were told different public URLs say so in their
   first.later(120_000);
   await expect.poll(() => tells(first, "agree"), { timeout: 30_000 }).toHaveLength(1);
 }, 120_000); // oxfmt-ignore
+
+test("a node whose clock isn't its database's says so in its log, once, and when they agree again", async (t) => {
+  const world = await startWorld({ databaseUrl: (await freshDatabase("postgres")) ?? "" });
+  t.onTestFinished(world.end);
+  const told = () => world.logged().flatMap((line) => /"event":"(clock-\w+)"/.exec(line)?.[1] ?? []);
+  await expect.poll(() => world.store.read("nodes", ({ db }) => db.select().from(nodes))).toHaveLength(1);
+  expect(told()).toEqual([]);
+  world.later(3_600_000);
+  await expect.poll(told, { timeout: 30_000 }).toEqual(["clock-off"]);
+  expect(world.logged().find((line) => line.includes("clock-off"))).toMatch(/this machine's clock and the database's are (3599\d\d\d|3600000) ms apart/);
+  world.later(-3_600_000);
+  await expect.poll(told, { timeout: 30_000 }).toEqual(["clock-off", "clock-agrees"]);
+}, 90_000); // oxfmt-ignore
 
 test("of a PostgreSQL that no cloud has used yet it says what makes its tables", async () => {
   const said = await doctor({ ...settings(dataDir), IMPRIMATUR_DATABASE_URL: (await freshDatabase("postgres")) ?? "" });
