@@ -64,6 +64,8 @@ export type Work = {
   begun?: true;
   /** A label of an earlier attempt may lie here, of which the cloud hasn't heard yet. */
   earlier?: boolean;
+  /** The cloud had sealed a label of it on our word, and gives it out as if it hadn't: it was set back to how it was before. */
+  sealedBefore?: true;
   /** When an operator said that earlier labels of this serial are gone. */
   destroyedAt?: string;
   submittedAt?: string;
@@ -118,7 +120,8 @@ export type Attempt = {
 };
 
 /** Another label of this serial may exist, as the cloud says or as this station knows. */
-export const isRisky = ({ task, work }: Pick<Attempt, "task" | "work">): boolean => task.duplicate_risk || work.earlier === true;
+export const isRisky = ({ task, work }: Pick<Attempt, "task" | "work">): boolean =>
+  task.duplicate_risk || work.earlier === true || work.sealedBefore === true;
 
 /** Another label of this serial was seen here, and nobody has said since that it is gone. */
 export const hasSeenOther = ({ work }: Pick<Attempt, "work">): boolean => (work.otherSeenAt ?? "") > (work.destroyedAt ?? "");

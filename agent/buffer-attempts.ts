@@ -1,5 +1,5 @@
 // Attempts in the buffer: each job that was taken on, how far it is, and every act that was begun for it.
-import { askOf, type Attempt, isAskedAnew, paperMayExist, type Stage, type Task, type Work } from "./attempt.ts";
+import { askOf, type Attempt, isAskedAnew, isRisky, paperMayExist, type Stage, type Task, type Work } from "./attempt.ts";
 import type { Begun } from "./begun.ts";
 import type { Row, Sql } from "./buffer-sql.ts";
 
@@ -62,10 +62,12 @@ export function attemptsIn({ run, insert, all, get, count, write, clock }: Sql) 
         const { attemptId, task, envelope, leaseSeconds, leaseUntil, envelopeUntil } = taken;
         const now = clock.now();
         const earlier = get("SELECT 1 AS here FROM ledger WHERE job_ref = ? AND state IN ('unknown', 'printed', 'orphan')", task.job_ref);
-        const since = task.duplicate_risk || earlier ? now : null;
+        const sealed = get("SELECT 1 FROM attempts WHERE link = ? AND ended = 'sealed' AND (job_ref = ? OR NOT ?)", task.digital_link, task.job_ref, Number(task.reprint)); // oxfmt-ignore
+        const work: Work = { ...(earlier ? { earlier: true } : {}), ...(sealed ? { sealedBefore: true } : {}) };
+        const since = isRisky({ task, work }) ? now : null;
         return run(
           `INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, NULL, 'waiting', ?, ?, ?, ?, ?, NULL, ?, ?) ON CONFLICT DO NOTHING`,
-          attemptId, task.job_ref, task.serial, task.digital_link, JSON.stringify(task), envelope, JSON.stringify(earlier ? { earlier: true } : {}), leaseSeconds, leaseUntil, envelopeUntil, since, now, now,
+          attemptId, task.job_ref, task.serial, task.digital_link, JSON.stringify(task), envelope, JSON.stringify(work), leaseSeconds, leaseUntil, envelopeUntil, since, now, now,
         ).changes > 0; // oxfmt-ignore
       }),
     /** Those that are still to be worked on: after a long outage thousands more only wait to be heard of. */

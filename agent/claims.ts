@@ -121,6 +121,12 @@ export function claimsOf(deps: ClaimDeps) {
       envelopeUntil: verdict.until - (time.skew() ?? 0),
     });
     if (taken) say("info", { event: "claimed", job_ref: job.job_ref, attempt: verdict.task.attempt }, `claimed ${job.job_ref}`);
+    if (taken && store.must(attemptId).work.sealedBefore)
+      say(
+        "warn",
+        { event: "sealed_before", job_ref: job.job_ref },
+        `${job.job_ref}: a label of ${job.serial} was sealed here, and the cloud doesn't know it any more`,
+      );
     news.beat();
   }
 

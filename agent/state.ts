@@ -1,7 +1,8 @@
 // How the station is, as one value: what its page shows, what integrators poll, what the cloud is told.
 import program from "../package.json" with { type: "json" };
+import { saying } from "#shared/sayings.ts";
 import { maySkip } from "./answers.ts";
-import { allowedFor, askOf, asks, type Attempt, isRisky, paperMayExist, stages } from "./attempt.ts";
+import { allowedFor, type Ask, askOf, asks, type Attempt, isRisky, paperMayExist, stages } from "./attempt.ts";
 import type { Store } from "./buffer.ts";
 import { OPEN_LABELS } from "./buffer-labels.ts";
 import type { Clock } from "./clock.ts";
@@ -121,8 +122,11 @@ function printerOf({ config, state }: Lane, open: Attempt[]) {
   };
 }
 
+const wordsOf = ({ stage, work }: Attempt, ask: Ask): string =>
+  work.sealedBefore && !paperMayExist({ stage }) ? saying("ask_sealed_before") : (work.unknown ?? work.failing ?? asks[ask].words);
+
 function jobOf(attempt: Attempt, store: Store) {
-  const { attemptId, jobRef, task, printer, stage, ended, updatedAt, askSince, work } = attempt;
+  const { attemptId, jobRef, task, printer, stage, ended, updatedAt, askSince } = attempt;
   const kind = askOf(attempt);
   return {
     job_ref: jobRef,
@@ -140,7 +144,7 @@ function jobOf(attempt: Attempt, store: Store) {
     serial: task.serial,
     digital_link: task.digital_link,
     needs: task.needs,
-    ask: kind === null ? null : { kind, since: iso(askSince), words: work.unknown ?? work.failing ?? asks[kind].words },
+    ask: kind === null ? null : { kind, since: iso(askSince), words: wordsOf(attempt, kind) },
     allowed: allowedFor(attempt),
     may_skip: maySkip(attempt),
     updated_at: iso(updatedAt),

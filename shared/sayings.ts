@@ -346,6 +346,8 @@ export const sayings = {
   reprint_as_asked_at: "reprint, as {operator} asked at {station}",
   earlier_write_waits: "an earlier write has not gone out yet",
   ask_earlier: "a label of this serial may exist already: find it and destroy it",
+  ask_sealed_before:
+    "the cloud had sealed a label of this serial and doesn't know it any more, as it was set back: where that label has left, skip this job and have it cancelled, or there will be two",
   ask_void: "labels came out void: destroy them",
   ask_attest: "did a good label come out?",
   ask_unknown: "nobody knows whether this label came out: look for it, scan it, or say what you found",

@@ -1,5 +1,6 @@
 // What is asked about the label in hand, and the buttons that answer it.
 import { classes, h } from "#shared/web/dom.ts";
+import { saying } from "#shared/sayings.ts";
 import { isOld } from "#shared/web/upgrade.ts";
 import { attest, isBeingSaid, isHeld, skip } from "./acts.ts";
 import { Button, shape, Theirs, type Tone, useRead } from "./parts.ts";
@@ -26,6 +27,10 @@ function whichOf({ ask, stage, mark }: Job): string | undefined {
   if (stage === "orphan") return marked(mark);
   return mark !== null && (ask?.kind === "attest" || ask?.kind === "unknown_outcome") ? marked(mark) : undefined;
 }
+
+/** Whether more is known than the question says. */
+const isTold = ({ ask }: Job): ask is NonNullable<Job["ask"]> =>
+  ask?.kind === "unknown_outcome" || ask?.words === saying("ask_sealed_before");
 
 /** What stands above the question, and moves it as it comes and goes. */
 const above = ({ online, stopped, paused, notices, buffer }: State) =>
@@ -63,7 +68,7 @@ export function Question({ now, job }: { now: State; job: Job }) {
         ask?.since ? h("small", null, ` ${words.since(age(ask.since))}`) : undefined,
       ),
     ),
-    ask !== null && ask.kind === "unknown_outcome" && h("p", { class: "detail" }, h(Theirs, { text: ask.words })),
+    isTold(job) && h("p", { class: "detail" }, h(Theirs, { text: ask.words })),
     which !== undefined && h("p", { class: "detail" }, which),
     answers && h("p", { class: "who" }, who === undefined ? words.signInToAnswer : words.answersAs(who)),
     h(

@@ -1,6 +1,8 @@
 // A station between a real cloud and a simulated floor, for tests: one call each for what they all do.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { onTestFailed } from "vitest";
+import { eq } from "../../cloud/store/drizzle.ts";
+import { printJobs } from "../../cloud/store/schema.ts";
 import { pictureOf } from "../../agent/bitmap.ts";
 import { decode } from "../../agent/decode.ts";
 import { createAgentLog } from "../../agent/log.ts";
@@ -153,6 +155,17 @@ export const until = async (isSo: () => boolean | Promise<boolean>, ms = 100_000
 };
 export const stateInCloud = async (shop: Shop, ref: string): Promise<string> =>
   (await shop.admin.get(`/aidc/jobs/${ref}`)).body.state as string;
+/** And the station has heard it. */
+export const sealedHere = (station: Station, ref: string): Promise<void> =>
+  until(() => station.state().recent.some(({ job_ref, ended }) => job_ref === ref && ended === "sealed"));
+/** As a database that was set back to before the claim has it. */
+export const setBack = ({ store }: World, ref: string) =>
+  store.write("set back", ({ db }) =>
+    db
+      .update(printJobs)
+      .set({ state: "QUEUED", fromState: null, reached: 0, pool: true, attemptId: null, attempt: 0, deviceId: null, lookAt: null })
+      .where(eq(printJobs.jobRef, ref)),
+  );
 export const sealed = (shop: Shop, ref: string): Promise<void> => until(async () => (await stateInCloud(shop, ref)) === "SEALED");
 /** The states that it came to, in their order. */
 export const movesOf = async (shop: Shop, ref: string): Promise<string[]> =>

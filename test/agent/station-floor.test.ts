@@ -21,6 +21,8 @@ import {
   running,
   say,
   sealed,
+  sealedHere,
+  setBack,
   stateInCloud,
   stationOn,
   statuses,
@@ -653,4 +655,16 @@ describe.concurrent("people", () => {
     await say(station, risky.job_ref, "destroyed");
     await sealed(shop, risky.job_ref);
   });
+
+  test("a job whose label the cloud had sealed, and which it gives out again as it was set back, is asked about, also where it warns of nothing", async (t) => {
+    const { shop, station } = await lineOf(t, w);
+    const { job_ref: ref } = await shop.issue();
+    await sealedHere(station, ref);
+    await setBack(w, ref);
+    await until(() => asked(station, ref) === "destroy_earlier");
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body).toMatchObject({ state: "CLAIMED", duplicate_risk: false });
+    expect(jobAt(station, ref)?.ask?.words).toMatch(/^the cloud had sealed a label of this serial and doesn't know it any more/);
+    expect(station.lines.filter((line) => line.includes('"event":"sealed_before"'))).toEqual([expect.stringContaining(ref)]);
+    expect(await station.floor.links()).toHaveLength(1);
+  }); // oxfmt-ignore
 });

@@ -25,6 +25,8 @@ import {
   type Running,
   say,
   sealed,
+  sealedHere,
+  setBack,
   stateInCloud,
   stationOn,
   until,
@@ -1089,6 +1091,21 @@ describe.skipIf(!executable)("the console", async () => {
       await shot(page, `stopped-${locale}`);
       expect([locale, await unseen(page)]).toEqual([locale, []]);
       expect([locale, await page.locator("q").allInnerTexts(), await englishOn(page)]).toEqual([locale, [], []]);
+    }
+  });
+
+  test("of a job whose label was sealed, and which a cloud that was set back gives out again, it is told in the operator's language what to do", async (t) => {
+    const { shop, station } = await lineOf(t, w);
+    const { job_ref: ref } = await shop.issue();
+    await sealedHere(station, ref);
+    await setBack(w, ref);
+    await isAsked(station, ref, "destroy_earlier");
+    for (const locale of ["en", "de", "es", "zh-Hans"]) {
+      const { page } = await visit(t, station, { locale });
+      await page.locator(".question .detail .theirs").first().waitFor();
+      await shot(page, `set-back-${locale}`);
+      expect([locale, await unseen(page)]).toEqual([locale, []]);
+      if (locale !== "en") expect([locale, await page.locator("q").allInnerTexts(), await englishOn(page)]).toEqual([locale, [], []]);
     }
   });
 

@@ -351,6 +351,8 @@ export const de: ToldAbroad = {
     reprint_as_asked_at: "Nachdruck, von {operator} an {station} angefordert",
     earlier_write_waits: "frühere Daten sind noch nicht hinausgegangen",
     ask_earlier: "ein Etikett dieser Seriennummer kann schon da sein: suchen und vernichten",
+    ask_sealed_before:
+      "die Cloud hatte ein Etikett dieser Seriennummer besiegelt und kennt es nicht mehr, da sie zurückgesetzt wurde: ist es schon fort, diesen Auftrag überspringen und stornieren lassen, sonst gibt es zwei",
     ask_void: "ungültige Etiketten kamen heraus: vernichten",
     ask_attest: "kam ein gutes Etikett heraus?",
     ask_unknown: "niemand weiß, ob dieses Etikett herauskam: suchen, scannen oder sagen, was da ist",

@@ -346,6 +346,8 @@ export const es: ToldAbroad = {
     reprint_as_asked_at: "reimpresión, pedida por {operator} en {station}",
     earlier_write_waits: "aún no han salido datos anteriores",
     ask_earlier: "puede existir ya una etiqueta de este número de serie: búsquela y destrúyala",
+    ask_sealed_before:
+      "la nube había sellado una etiqueta de este número de serie y ya no la conoce, porque se restauró un estado anterior: si esa etiqueta ya salió, salte este trabajo y haga que se cancele, o habrá dos",
     ask_void: "salieron etiquetas anuladas: destrúyalas",
     ask_attest: "¿salió una etiqueta buena?",
     ask_unknown: "nadie sabe si salió esta etiqueta: búsquela, escanéela o diga qué encontró",

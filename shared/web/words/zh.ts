@@ -337,6 +337,8 @@ export const zh: ToldAbroad = {
     reprint_as_asked_at: "重印，由 {operator} 在 {station} 请求",
     earlier_write_waits: "之前的数据尚未发出",
     ask_earlier: "可能已有该序列号的标签：请找到并销毁",
+    ask_sealed_before:
+      "云端曾为该序列号的一张标签存证，但因恢复到较早状态而不再知晓：若该标签已发出，请跳过此任务并请人取消，否则会出现两张",
     ask_void: "出现了作废标签：请销毁",
     ask_attest: "是否打出了一张合格的标签？",
     ask_unknown: "不知道这张标签是否打出：请查找、扫描或说明结果",
