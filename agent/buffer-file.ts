@@ -164,6 +164,22 @@ export function judged(dataDir: string, file: string): Judged {
   }
 }
 
+type Sealed = { attempt_id: string; job_ref: string; serial: string; link: string; sealed_at: string };
+/** What the cloud has sealed since, as far as this station knows; refuses where an agent works. */
+export function sealedIn(dataDir: string, file: string, since: number): Sealed[] {
+  const db = held(dataDir, file);
+  try {
+    return db
+      .prepare(
+        `SELECT attempt_id, job_ref, serial, link, strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1000.0, 'unixepoch') AS sealed_at
+         FROM attempts WHERE ended = 'sealed' AND updated_at >= ? ORDER BY updated_at`,
+      )
+      .all(since) as Sealed[];
+  } finally {
+    db.close();
+  }
+}
+
 function wholeIn(db: Database.Database): Whole {
   const count = (what: string) => Number(db.prepare(`SELECT count(*) FROM ${what}`).pluck().get());
   const meta = (name: string) => db.prepare("SELECT value FROM meta WHERE name = ?").pluck().get(name) as string | undefined;

@@ -14,6 +14,10 @@ const commands: Record<string, Command> = {
     says: "look at everything the station needs and say what is wrong",
     run: async (argv) => (await import("./doctor.ts")).doctor(argv),
   },
+  missing: {
+    says: "list the labels sealed here that a cloud which was set back doesn't have",
+    run: async (argv) => (await import("./missing.ts")).missing(argv),
+  },
   install: { says: "run it as a service of this machine", run: async (argv) => (await import("./install.ts")).install(argv) },
 };
 const usage = () =>

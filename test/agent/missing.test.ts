@@ -1,0 +1,40 @@
+// imprimatur agent missing: after its cloud was set back, a station tells which labels that one had sealed and doesn't know any more.
+import { execFile } from "node:child_process";
+import { expect, test } from "vitest";
+import { settingsFile } from "../../fixtures/floor.ts";
+import { printShop } from "../../fixtures/print-shop.ts";
+import { world } from "../world.ts";
+import { floorOf, sealedHere, setBack, stationOn } from "./floor.ts";
+
+const w = await world();
+
+const missing = (file: string, ...args: string[]) =>
+  new Promise<{ code: number; out: string; complaints: string }>((resolve) => {
+    execFile(process.execPath, ["agent/main.ts", "missing", "--config", file, ...args], { timeout: 40_000 }, (error, out, complaints) =>
+      resolve({ code: Number(error?.code ?? 0), out, complaints }),
+    );
+  });
+
+test("labels that the cloud had sealed and doesn't have any more are listed, and no others; an agent that works isn't disturbed", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop);
+  const file = settingsFile(floor);
+  const station = await stationOn(t, floor);
+  const [kept, lost] = [await shop.issue(), await shop.issue()];
+  for (const { job_ref: ref } of [kept, lost]) await sealedHere(station, ref);
+  const since = ["--since", "2026-01-01T00:00:00Z"];
+  expect(await missing(file, ...since)).toEqual({ code: 1, out: "", complaints: expect.stringMatching(/^imprimatur agent: an agent works in .*: stop it while this looks/) });
+  await station.end();
+  const HEAD = "serial,digital_link,job_ref,sealed_at\n";
+  expect(await missing(file, ...since)).toEqual({ code: 0, out: HEAD, complaints: "" });
+  await setBack(w, lost.job_ref);
+  const { code, out, complaints } = await missing(file, ...since);
+  expect([code, complaints, out.split("\n").map((row) => row.split(",").slice(0, 3))]).toEqual([
+    1,
+    "",
+    [["serial", "digital_link", "job_ref"], [lost.serial, lost.digital_link, lost.job_ref], [""]],
+  ]);
+  expect(await missing(file, "--since", "2099-01-01T00:00:00Z")).toEqual({ code: 0, out: HEAD, complaints: "" });
+  expect(await missing(file, "--since", "yesterday")).toEqual({ code: 2, out: "", complaints: expect.stringContaining("--since is the time to which") });
+  expect((await missing(settingsFile(floor, { dataDir: `${floor.folder}/none` }), ...since)).complaints).toMatch(/^imprimatur agent: ENOENT.*see dataDir\n$/);
+}); // oxfmt-ignore
