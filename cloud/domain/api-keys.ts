@@ -1,6 +1,6 @@
 // API keys: minted, rotated, revoked. A secret leaves here once; what stays is its hash.
 import { and, eq, isNull } from "../store/drizzle.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { invalid, Refusal } from "#shared/errors.ts";
 import { holds } from "#shared/scopes.ts";
 import type { ApiKey } from "#shared/wire/credentials.ts";
@@ -44,7 +44,7 @@ export async function insertUnlessTaken(tx: Tx, tenantId: string, input: Input):
   const { name, scopes, deviceId = null, bootstrap = false, secret = mintSecret() } = input;
   const hash = hashOf(secret);
   const row: Row = {
-    id: newId(),
+    id: newIdIn(tx),
     tenantId,
     name,
     scopes,

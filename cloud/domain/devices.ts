@@ -13,7 +13,7 @@ import { db, type Finale, overtaken, together, type Tx } from "../store/store.ts
 import * as apiKeys from "./api-keys.ts";
 import { byId, type Caller, hasEnded } from "./callers.ts";
 import { found } from "./found.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { ANY_STATION, maskOf } from "./jobs.ts";
 import { newestOf, type PageQuery } from "./page.ts";
@@ -55,7 +55,7 @@ const find = async (tx: Tx, tenantId: string, id: string): Promise<Row> =>
 
 export async function create(tx: Tx, caller: Caller, input: DeviceCreate): Promise<{ device: Device; key?: apiKeys.Minted }> {
   const { name, station = null, capabilities = ["qr"], api_key_id: keyId } = input;
-  const id = newId();
+  const id = newIdIn(tx);
   const bound = keyId === undefined ? undefined : await apiKeys.bind(tx, caller, keyId, id);
   const key = bound ? undefined : await apiKeys.insert(tx, caller.tenantId, { name: `device ${name}`, scopes: KEY_SCOPES, deviceId: id });
   const row: Row = {

@@ -19,7 +19,7 @@ import { absent, CONTEXT, once } from "./epcis-query.ts";
 import { contentOf, type Json, textsIn } from "./epcis-rules.ts";
 import { declaredAs, isDeclared } from "./epcis-terms.ts";
 import type { By } from "./events.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
 import { fitting, pageOf, pageReply, UUID } from "./page.ts";
@@ -203,7 +203,7 @@ export async function capture(tx: Tx, by: By, given: Prepared): Promise<{ job: C
   }
   const row = {
     tenantId: by.tenantId,
-    id: newId(),
+    id: newIdIn(tx),
     behaviour,
     success: errors.length === 0,
     errors: errors.slice(0, limits.EPCIS_ERRORS_MAX_ITEMS),
@@ -272,7 +272,7 @@ async function tell(
   what: { action: string; bizStep: string; disposition: string },
 ): Promise<string> {
   const { digitalLink, at, deviceId, bizLocation } = label;
-  const eventId = `urn:uuid:${newId()}`;
+  const eventId = `urn:uuid:${newIdIn(tx)}`;
   const readPoint = label.readPoint ?? (deviceId && `urn:uuid:${deviceId}`);
   const event: Json = {
     type: "ObjectEvent",

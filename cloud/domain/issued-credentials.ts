@@ -6,7 +6,7 @@ import type { Signing } from "../keys.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { counters, issuedCredentials, passports, tenants } from "../store/schema.ts";
 import { db, type Tx } from "../store/store.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import type { Content } from "./passport-content.ts";
 
@@ -50,7 +50,7 @@ export async function issue(tx: Tx, { passport, version, content }: Subject, sig
   const tenant = await tx.db.select({ name: tenants.name }).from(tenants).where(eq(tenants.id, tenantId)).get();
   const statusIndex = await nextStatusIndex();
   const [list, bit] = [Math.floor(statusIndex / LIST_BITS), statusIndex % LIST_BITS];
-  const id = newId();
+  const id = newIdIn(tx);
   await insertIssued.run({ id, tenantId, passportId, version, statusIndex, issuedAt: tx.now, revokedAt });
   const jws = sign(
     {

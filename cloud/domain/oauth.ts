@@ -1,7 +1,7 @@
 // OAuth clients and their access tokens: a token is a signed statement, and dies with its client all the same.
 import { randomUUID } from "node:crypto";
 import { and, eq, isNull } from "../store/drizzle.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { grantable, holds } from "#shared/scopes.ts";
@@ -33,7 +33,7 @@ export async function mint(tx: Tx, caller: Caller, { name, scopes }: OauthClient
   mayGrant(caller, scopes);
   const secret = mintSecret();
   const row: Row = {
-    id: newId(),
+    id: newIdIn(tx),
     tenantId: caller.tenantId,
     name,
     scopes,

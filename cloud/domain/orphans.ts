@@ -6,7 +6,7 @@ import { orphans, printEvents } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
 import { refuseLarge, refuseMisread } from "./evidence-rules.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { deviceOf } from "./job-claims.ts";
 import * as jobs from "./jobs.ts";
@@ -46,7 +46,7 @@ export async function report(tx: Tx, caller: Caller, said: OrphanReport): Promis
   const { gtin, serial } = job;
   const row: Row = {
     tenantId,
-    id: newId(),
+    id: newIdIn(tx),
     jobRef,
     attemptId,
     gtin,

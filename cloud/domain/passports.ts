@@ -1,7 +1,7 @@
 // Passports: made from a ready product, edited as drafts, published version by version, suspended, archived; the table of commands decides.
 import { and, eq, inArray, isNotNull, isNull, sql } from "../store/drizzle.ts";
 import type { Caller } from "./callers.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
 import { type PassportCommand, passportCommands } from "#shared/states.ts";
@@ -123,7 +123,7 @@ async function insert(tx: Tx, by: By, productId: string, state: Row["state"]): P
     throw new Refusal("PRODUCT_NOT_READY", `the product is ${product.voidedAt === null ? product.stage : "voided"}, not ready_for_dpp`);
   const row: Row = {
     tenantId: by.tenantId,
-    id: newId(),
+    id: newIdIn(tx),
     productId,
     state,
     draftVersion: null,

@@ -1,7 +1,7 @@
 // Products: created, read, changed, moved on, voided, deleted. Every change is a version, an event and an audit row in one commit.
 import { and, desc, eq, inArray, ne, sql } from "../store/drizzle.ts";
 import type { Caller } from "./callers.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { canonical } from "#shared/canonical.ts";
 import { type FieldFault, Refusal, refusalOr } from "#shared/errors.ts";
 import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
@@ -68,7 +68,7 @@ async function record(tx: Tx, by: By, type: EventType, row: Row, changed: string
 const fresh = (tx: Tx, by: By, input: ProductCreate): Row => ({
   ...judged(input, tx.now),
   tenantId: by.tenantId,
-  id: newId(),
+  id: newIdIn(tx),
   nameFolded: fold(input.name),
   stage: "draft",
   version: 1,

@@ -1,7 +1,7 @@
 // Tenants: made by the platform, each with its first admin key and its own audit chain.
 import { eq } from "../store/drizzle.ts";
 import { type Caller, credentialDied } from "./callers.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Tenant, TenantCreate, TenantPatch, TenantTerms } from "#shared/wire/tenants.ts";
@@ -37,7 +37,7 @@ const rowOf = (now: number, id: string, { name, sandbox = false, expiresAt, tier
 });
 
 export async function create(tx: Tx, input: TenantCreate): Promise<{ tenant: Tenant; adminKey: { id: string; secret: string } }> {
-  const row = rowOf(tx.now, newId(), input);
+  const row = rowOf(tx.now, newIdIn(tx), input);
   await tx.db.insert(tenants).values(row);
   await audit.beginChain(tx, row.id);
   const { id, secret } = await apiKeys.insert(tx, row.id, { name: "admin", scopes: ["*:*"] });

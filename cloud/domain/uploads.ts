@@ -1,7 +1,7 @@
 // Files on their way in: kept in slices beside everything else that is durable, so that any node can read what another one took.
 import { createHash } from "node:crypto";
 import { and, asc, desc, eq, inArray, lt, sql } from "../store/drizzle.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
@@ -16,7 +16,7 @@ const isSlice = and(eq(uploads.id, sql.placeholder("id")), eq(uploads.n, sql.pla
 const readSlice = prepared(db.select({ bytes: uploads.bytes }).from(uploads).where(isSlice));
 
 export async function receive(store: Store, stream: AsyncIterable<Buffer>): Promise<Upload> {
-  const id = newId();
+  let id = "";
   const hash = createHash("sha256");
   let bytes = 0;
   let n = 0;
@@ -24,8 +24,8 @@ export async function receive(store: Store, stream: AsyncIterable<Buffer>): Prom
     bytes += slice.length;
     if (bytes > limits.IMPORT_MAX_BYTES) throw new Refusal("PAYLOAD_TOO_LARGE", `the file is larger than ${limits.IMPORT_MAX_BYTES} bytes`);
     hash.update(slice);
-    const row = { id, n, bytes: slice };
-    await store.write("upload", (tx) => insertSlice.run({ ...row, at: tx.now }));
+    const row = { n, bytes: slice };
+    await store.write("upload", (tx) => insertSlice.run({ ...row, id: (id ||= newIdIn(tx)), at: tx.now }));
     n += 1;
   }
   if (bytes === 0) throw invalid([{ field: "body", rule: "minLength", message: "is empty: send the file" }]);

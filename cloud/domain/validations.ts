@@ -1,7 +1,7 @@
 // The validation chain: the current version, signed and anchored in the transparency log. From it follows whether carriers may be printed.
 import { and, asc, desc, eq, gt, isNull } from "../store/drizzle.ts";
 import type { Caller } from "./callers.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { API } from "#shared/api.ts";
 import { canonical } from "#shared/canonical.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -94,7 +94,7 @@ export async function validate(tx: Tx, by: events.By, id: string, { anchor: wher
   const made: Row = {
     passportId: id,
     version: version.version,
-    id: newId(),
+    id: newIdIn(tx),
     at: tx.now,
     digest,
     algorithm: ALGORITHM,

@@ -12,7 +12,7 @@ import { lanes, subscriptions, webhooks } from "../store/schema.ts";
 import { db, overtaken, type Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
 import { found } from "./found.ts";
-import { newId } from "./ids.ts";
+import { newIdIn } from "./ids.ts";
 import { instant } from "./instant.ts";
 import { nudge } from "./outbox.ts";
 import { newestOf, type PageQuery } from "./page.ts";
@@ -90,7 +90,7 @@ export async function create(tx: Tx, caller: Caller, input: WebhookCreate, rules
   const secret = mintWebhookSecret();
   const row: Row = {
     tenantId,
-    id: newId(),
+    id: newIdIn(tx),
     url: input.url,
     description: input.description ?? null,
     events,

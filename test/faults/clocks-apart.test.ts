@@ -1,7 +1,7 @@
 // Nodes whose clocks are apart, by an hour or by what NTP leaves: what was done on one and then on the other is told in that order.
 import { randomUUID } from "node:crypto";
 import { expect, test, type TestContext } from "vitest";
-import { client } from "../../fixtures/client.ts";
+import { type Answer, type Client, client, sure } from "../../fixtures/client.ts";
 import { aheadBy, faketimeMissing } from "../../fixtures/faketime.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { productOf } from "../../fixtures/passports.ts";
@@ -15,6 +15,15 @@ import { freshDatabase } from "../world.ts";
 const KEY = `clocks-apart-${randomUUID()}`;
 const CHANGES = 40;
 const HOUR_S = 3_600;
+const SHIPPED = {
+  "@context": ["https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld"],
+  type: "ObjectEvent",
+  eventTime: "2026-11-21T08:59:58.123+00:00",
+  eventTimeZoneOffset: "+00:00",
+  action: "OBSERVE",
+  bizStep: "shipping",
+  epcList: ["https://id.example.org/01/09506000134352/21/123456789"],
+};
 
 /** A node that is so far ahead, and one that isn't; called with the key where no other is given. */
 async function nodesApart(seconds: number, t: TestContext) {
@@ -60,6 +69,31 @@ test.skipIf(faketimeMissing)("a node is an hour ahead of the other: jobs are cla
   const listed = (await shop.admin.get("/aidc/jobs")).body.data as { serial: string }[];
   expect(listed.map(({ serial }) => serial)).toEqual(serials.toReversed());
   for (const serial of serials) expect((await shop.device.claim()).job).toMatchObject({ serial });
+}); // oxfmt-ignore
+
+test.skipIf(faketimeMissing)("a node is an hour ahead of the other: lists show what was made last first, and validations in their order", async (t) => {
+  const { ahead, here } = await nodesApart(HOUR_S, t);
+  const { adminKey, passportId } = await printShop(here);
+  const [one, other] = [ahead.as(adminKey), here.as(adminKey)];
+  const makers = {
+    "/products": (node: Client, n: number) => node.post("/products", productOf({ gtin: gtinOf(931_010 + n) })),
+    "/webhooks": (node: Client, n: number) => node.post("/webhooks", { url: `https://erp.example.com/${n}`, events: ["product.created"] }),
+    "/devices": (node: Client, n: number) => node.post("/devices", { name: `line ${n}` }),
+    "/imports": (node: Client) => node.send("POST", "/imports?category=electronics", { body: "name\n", headers: { "content-type": "text/csv" } }),
+    "/epcis/capture": (node: Client) => node.post("/epcis/capture", SHIPPED),
+  };
+  const idOf = ({ body, headers }: Answer): string => body?.device?.id ?? body?.data?.id ?? body?.id ?? headers.get("location")?.split("/").at(-1);
+  for (const [path, make] of Object.entries(makers)) {
+    const made: string[] = [];
+    for (let n = 0; n < 4; n += 1) made.push(idOf(await sure(make(n % 2 ? other : one, n))));
+    const { body } = await other.get(path);
+    const listed = ((body.data ?? body) as { id?: string; captureID?: string }[]).map(({ id, captureID }) => id ?? captureID);
+    expect([path, listed.slice(0, 4)]).toEqual([path, made.toReversed()]);
+  }
+  for (const node of [one, other, one]) await sure(node.post(`/passports/${passportId}/validations`));
+  const chain = (await other.get(`/passports/${passportId}/validations`)).body.validations.map(({ occurredAt }: { occurredAt: string }) => occurredAt);
+  expect(chain).toEqual(chain.toSorted());
+  expect(chain).toHaveLength(4);
 }); // oxfmt-ignore
 
 test("an event's id is of the store's moment that the event has, not of the node's clock", async (t) => {
