@@ -61,6 +61,7 @@ const SCRIPT_BEGIN = `SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL 
 SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout';\n`;
 const SCRIPT_PAUSE_MS = 500;
 const SCRIPT_PATIENCE_MS = 30_000;
+const KEEPALIVE_MS = 10_000; // without a byte, until the other end's system is asked whether it is there
 const BEGIN: Record<Mode, string> = {
   read: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
   write: "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -82,6 +83,8 @@ export function openPostgres({
     application_name: "imprimatur",
     statement_timeout: STATEMENT_MAX_MS,
     idle_in_transaction_session_timeout: limits.UNIT_MAX_MS, // a node that is frozen, or cut off, keeps nobody waiting for longer
+    keepAlive: true, // a script is waited for as long as it takes, but not of a server that has gone without a word
+    keepAliveInitialDelayMillis: KEEPALIVE_MS,
     pipeline: true, // statements that don't wait for one another share a round trip
     types: { getTypeParser: parserOf },
   });
