@@ -246,7 +246,7 @@ export function openPostgres({
       streamOf(client).setTimeout(0); // what it takes, it takes
       try {
         // Several statements in one message are one transaction. A table that changes while others work on it may meet them crosswise.
-        while (await isHeld(() => again(isDeadlock, () => client.query(SCRIPT_BEGIN + text)), isSame)) {
+        while (await isHeld(() => again(isDeadlock, () => ask(client, { text: SCRIPT_BEGIN + text })), isSame)) {
           if (performance.now() > until) throw new Error(HELD_FOR_LONG);
           await sleep(SCRIPT_PAUSE_MS);
         }

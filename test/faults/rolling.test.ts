@@ -236,20 +236,21 @@ test("while another node brings the tables up to date, or what a killed one bega
 
 const LINES = "/proc/net/tcp";
 const KEEPALIVE = "02"; // as the kernel calls its timer
-test.skipIf(!existsSync(LINES))("while a migration lasts, however long, the server's machine is asked whether it is still there", async (t) => {
+test.skipIf(!existsSync(LINES))("while a migration lasts, however long, the server's machine is asked whether it is still there, and one that isn't is told as the store's fault", async (t) => {
   const url = (await freshDatabase("postgres")) ?? "";
   const engine = openPostgres({ url, connections: 1 });
   const look = new Client({ connectionString: url });
   t.onTestFinished(async () => void (await Promise.all([engine.close(), look.end()])));
   await look.connect();
-  const lasting = engine.script("SELECT pg_sleep(4)");
-  const ports = async () => (await look.query("SELECT client_port FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(4)' AND pid <> pg_backend_pid()")).rows as { client_port: number }[];
+  const lasting = engine.script("SELECT pg_sleep(60)").catch((error: unknown) => error);
+  const ports = async () => (await look.query("SELECT client_port FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(60)' AND pid <> pg_backend_pid()")).rows as { client_port: number }[];
   await expect.poll(ports, { interval: 20 }).toHaveLength(1);
   const [{ client_port: port } = { client_port: 0 }] = await ports();
   const ours = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const timers = () => readFileSync(LINES, "utf8").split("\n").map((line) => line.trim().split(/\s+/)).filter(([, local]) => local?.endsWith(ours)).map((line) => line[5]?.split(":")[0]); // oxfmt-ignore
   await expect.poll(timers, { interval: 20 }).toEqual([KEEPALIVE]);
-  await lasting;
+  await look.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE client_port = ${port}`);
+  expect(await lasting).toMatchObject({ code: "STORE_UNAVAILABLE" }); // by which its start says what to see to
 }); // oxfmt-ignore
 
 /** What an older node's statements bear: more of everything, nothing less and nothing else. */
