@@ -115,7 +115,10 @@ export function openFile(dataDir: string, file: string, clock: Clock): Database.
 
 /** Opened by us alone, or refused. */
 function held(dataDir: string, file: string): Database.Database {
-  if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK); // SQLite's own words would name neither the file nor the reason
+  // SQLite's own words would name neither the file nor the reason.
+  if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK);
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory())
+    throw Object.assign(new Error(`${file} is a folder where a file has to be`), { code: "EISDIR" });
   const db = new Database(file, { timeout: 0 });
   try {
     db.pragma("locking_mode = EXCLUSIVE");

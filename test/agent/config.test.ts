@@ -262,6 +262,8 @@ const circle = join(folder, "circle");
 symlinkSync(circle, circle);
 const odd = join(folder, "odd");
 mkdirSync(join(odd, "station.db.begun"), { recursive: true });
+const folders = join(folder, "folders");
+mkdirSync(join(folders, "station.db"), { recursive: true });
 
 test.each([
   [["--config", "/nowhere.json"], 1, /\/nowhere\.json: ENOENT.*/],
@@ -286,6 +288,7 @@ test.each([
   ],
   [["--config", fileOf({ ...least, dataDir: circle })], 1, /ELOOP: .*circle': see dataDir/],
   [["--config", fileOf({ ...least, dataDir: odd })], 1, /EISDIR: .*station\.db\.begun': see dataDir/],
+  [["--config", fileOf({ ...least, dataDir: folders })], 1, /folders\/station\.db is a folder where a file has to be: see dataDir\n$/],
   [["--confg", "x"], 2, /there is no option --confg; did you mean --config\?/],
   [["docter"], 2, /there is no command docter; did you mean doctor\?/],
   [["start"], 2, /there is no command start; .* Without a command it runs the station: imprimatur agent \[--config FILE\]/],
