@@ -25,7 +25,12 @@ const BYTE_ORDER_MARK = /^\uFEFF/; // Windows' editors put one before what they 
 const Url = Type.String({ minLength: 1, maxLength: 2_048 });
 
 const PIN = "^\\d{4,12}$";
-const wordsOfPatterns: Record<string, string> = { ...patternWords, [PIN]: "must have 4 to 12 digits" };
+const FOLDER = "^(?!\\s)[^\\0]+$"; // better-sqlite3 leaves blanks out before a file's name, and opens another one
+const wordsOfPatterns: Record<string, string> = {
+  ...patternWords,
+  [PIN]: "must have 4 to 12 digits",
+  [FOLDER]: "must be a folder's path, which doesn't begin with a blank",
+};
 
 const said = <S extends TSchema>(schema: S, description: string): S => ({ ...schema, description });
 
@@ -78,7 +83,12 @@ const properties = {
     description: "The device's key, from enrolment or `POST /devices`",
   }),
   station: Type.Optional(said(Word, "Whose jobs it takes beside those of no station")),
-  dataDir: Type.String({ default: ".imprimatur-agent", minLength: 1, description: "The buffer: what isn't in the cloud yet" }),
+  dataDir: Type.String({
+    default: ".imprimatur-agent",
+    minLength: 1,
+    pattern: FOLDER,
+    description: "The buffer: what isn't in the cloud yet",
+  }),
   console: closed(
     {
       host: Type.String({ default: "127.0.0.1", minLength: 1, description: "This machine only, unless told otherwise" }),
@@ -187,6 +197,8 @@ function checkScannerPort({ driver, port = "" }: AgentConfig["scanners"][number]
   if (driver === "camera" && /^https?:\/\/[^/?#]*@/i.test(port))
     throw new Error("can't hold a user name or password: no camera is asked with them");
   if (driver === "camera") pullerOf(port);
+  if (driver === "keyboard" && port !== "")
+    throw new Error("isn't a keyboard's, which types into the console: leave it out, or name the driver that reads it, such as line");
   if (driver === "line" || driver === "rfid") parsePort(port);
 }
 function checkPrinterPort({ driver, port }: PrinterConfig): void {
