@@ -130,7 +130,8 @@ const sealingKeyFile = (value: string): string[] => {
   return keys;
 };
 const folder = (value: string): string => {
-  if (value.trim() === "" || value.includes("\0")) throw new Error("must be the path of a folder");
+  // better-sqlite3 leaves blanks out before a file's name: the database would lie elsewhere than the keys.
+  if (/^\s|\0/.test(value)) throw new Error("must be the path of a folder, which doesn't begin with a blank");
   return value;
 };
 const anchor = (value: string): string => {
