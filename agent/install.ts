@@ -4,7 +4,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { type AgentConfig, BUFFER_FILE, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
-import { SERVICE, startsUnseen, STATE_DIR, unitOf, unseenOf } from "./unit.ts";
+import { closedTo, SERVICE, startsUnseen, STATE_DIR, unitOf, unseenOf } from "./unit.ts";
 import { makeFolder } from "./folder.ts";
 
 const OPTIONS = {
@@ -39,14 +39,16 @@ export function install(argv: string[]): Promise<number> {
   const note = existsSync(kept)
     ? `the buffer ${kept} isn't moved: ${moveOf(kept)}`
     : `the settings stay at ${file}, given to the service as a credential; its buffer is in ${STATE_DIR}`;
+  const closed = closedTo();
+  const shut =
+    closed === undefined
+      ? ""
+      : `; ${closed} is closed to the service's own user: it won't start from there, let others read it or install elsewhere`;
   const unseen = startsUnseen() ? "; this installation lies under a /tmp, which no service sees: it won't start from there" : "";
   const files = unseenOf(config).map((path) => `; ${path} lies under a /tmp, which no service sees: put it elsewhere`);
   const unheard = variablesSet().length > 0 ? `; ${notForIt()}` : "";
-  return carryOut(
-    steps,
-    yes,
-    `${note}${unseen}${files.join("")}${unheard}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`,
-  );
+  const beware = [shut, unseen, ...files, unheard].join("");
+  return carryOut(steps, yes, `${note}${beware}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`, beware);
 }
 
 const inShell = (path: string): string => `'${path.replaceAll("'", String.raw`'\''`)}'`;
@@ -90,7 +92,8 @@ function removal(at: string, isLive: boolean): Step[] {
   ];
 }
 
-async function carryOut(steps: Step[], yes = false, note?: string): Promise<number> {
+/** `beware`: what may be why a step fails. */
+async function carryOut(steps: Step[], yes = false, note?: string, beware = ""): Promise<number> {
   if (!yes) {
     const list = steps.map(({ says }) => `would ${says}`);
     return said(
@@ -101,7 +104,7 @@ async function carryOut(steps: Step[], yes = false, note?: string): Promise<numb
     try {
       act();
     } catch (error) {
-      throw new ConfigError(`can't ${says}: ${reason(error as Error & { code?: string; stderr?: Buffer })}`);
+      throw new ConfigError(`can't ${says}: ${reason(error as Error & { code?: string; stderr?: Buffer })}${beware}`);
     }
     await said(`${says}\n`);
   }

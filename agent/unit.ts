@@ -1,6 +1,7 @@
 // The systemd unit of a station: a user of its own for as long as it runs, nothing writable but its buffer, no device but those that it drives.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
+import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { AgentConfig } from "./config.ts";
 import { parsePort } from "./port-url.ts";
@@ -67,6 +68,10 @@ const isUnder = (folder: string, path: string): boolean => path.startsWith(`${fo
 /** A user of its own implies a /tmp of its own: from there nothing could be started. */
 const isOutOfSight = (path: string): boolean => isUnder("/tmp", path) || isUnder("/var/tmp", path);
 export const startsUnseen = (): boolean => [process.execPath, launcher].some(isOutOfSight);
+/** Where others may not pass, or not read: to root's files the service's own user is another. */
+export const closedTo = (): string | undefined =>
+  [process.execPath, launcher].flatMap(wayTo).find((place) => (statSync(place).mode & (place === launcher ? 0o004 : 0o001)) === 0);
+const wayTo = (place: string): string[] => (dirname(place) === place ? [place] : [...wayTo(dirname(place)), place]);
 export const unseenOf = (config: AgentConfig): string[] => filesOf(config).filter(isOutOfSight);
 
 const credentialOf = (file: string): string => `LoadCredential=config.json:${file.replaceAll("%", "%%")}\n`;

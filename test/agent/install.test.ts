@@ -1,7 +1,7 @@
 // imprimatur agent install: what it would do is said first, the unit is hardened and drives what the settings name, and it goes away again.
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
@@ -20,10 +20,11 @@ const wired = {
 };
 const file = join(folder, "config.json");
 writeFileSync(file, JSON.stringify(network));
-const installWith = (set: Record<string, string>, ...args: string[]) =>
+const installWith = (set: Record<string, string>, ...args: string[]) => installBy(process.execPath, set, ...args);
+const installBy = (node: string, set: Record<string, string>, ...args: string[]) =>
   new Promise<{ code: number; out: string; complaints: string }>((resolve) => {
     const options = { timeout: 30_000, env: { ...process.env, ...set } };
-    execFile(process.execPath, ["agent/main.ts", "install", ...args], options, (error, out, complaints) =>
+    execFile(node, ["agent/main.ts", "install", ...args], options, (error, out, complaints) =>
       resolve({ code: Number(error?.code ?? 0), out, complaints }),
     );
   });
@@ -102,6 +103,22 @@ test("what only the environment sets isn't the service's: it is named, and what 
   expect(refused.complaints).toMatch(/keyless\.json: key is missing; the service doesn't see what is set here \(IMPRIMATUR_AGENT_KEY\)/);
   const { code, out } = await installWith(set, "--config", file, "--root", root);
   expect([code, out]).toEqual([0, expect.stringContaining("the service doesn't see what is set here (IMPRIMATUR_AGENT_KEY)")]);
+});
+
+test("where the service's own user can't get at what it would start it is told which place is closed, also where starting it then fails", async () => {
+  const [closed, path, root] = [join(folder, "closed"), join(folder, "path"), join(folder, "shut")];
+  for (const place of [closed, path]) mkdirSync(place);
+  const node = join(closed, "node"); // as a version manager keeps it in somebody's home
+  copyFileSync(process.execPath, node);
+  chmodSync(folder, 0o755);
+  chmodSync(closed, 0o700);
+  const args = ["--config", file, "--root", root] as const;
+  const words = `${closed} is closed to the service's own user: it won't start from there, let others read it or install elsewhere`;
+  expect((await installBy(node, {}, ...args)).out).toContain(`; ${words}`);
+  writeFileSync(join(path, "systemctl"), "#!/bin/sh\necho failed >&2\nexit 1\n", { mode: 0o755 });
+  const failed = await installBy(node, { PATH: path }, ...args, "--yes");
+  expect([failed.code, failed.complaints]).toEqual([1, expect.stringMatching(/: can't run systemctl .*: failed; /)]);
+  expect(failed.complaints).toContain(words);
 });
 
 test("a font is found by the service: in somebody's home it may be read there, and one without its whole path is refused", async () => {
