@@ -139,7 +139,9 @@ function install(folder, what) {
     const env = Object.fromEntries(
       Object.entries(process.env).filter(([name]) => !/^npm_(package|lifecycle|command|config_local_prefix)/i.test(name)),
     );
+    const umask = process.umask(0o022); // whoever may read this package has to be able to run it, a service's own user too
     const { status, error } = spawnSync(command, argv, { cwd: folder, stdio: ["ignore", 2, 2], env, shell: process.platform === "win32" });
+    process.umask(umask);
     if (status !== 0) die(`npm ci failed in ${folder}${error ? `: ${error.message}` : ""}; is a package registry reachable?`);
     if (!installed(folder))
       die(`npm ci ended well in ${folder}, yet what the lock file names isn't all there; remove node_modules and try again`);

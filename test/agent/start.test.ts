@@ -1,7 +1,7 @@
 // What a newcomer types first: npm start takes a label to SEALED before his eyes, and npm run floor a whole shift of them.
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -226,7 +226,7 @@ test("what a start that was killed has half packed goes with the next start", as
   expect(existsSync(left)).toBe(false);
 });
 
-test("a clone whose packages for this platform were left out gets them at its next start, once", async () => {
+test("a clone whose packages for this platform were left out gets them at its next start, once, and for whoever may read it, as a service's own user has to", async () => {
   const clone = freshFolder("clone");
   for (const folder of [".runtime", "cloud", "node_modules"]) mkdirSync(join(clone, folder));
   for (const file of ["run.mjs", "unread.mjs"]) copyFileSync(join(".runtime", file), join(clone, ".runtime", file));
@@ -235,17 +235,18 @@ test("a clone whose packages for this platform were left out gets them at its ne
   put("package-lock.json", { "": {}, "node_modules/one": one, "node_modules/binding": binding });
   put("all.json", { "node_modules/one": one, "node_modules/binding": binding });
   put("node_modules/.package-lock.json", { "node_modules/one": one });
-  writeFileSync(join(clone, "cloud/verify.ts"), 'process.stdout.write("runs")');
+  writeFileSync(join(clone, "cloud/verify.ts"), "process.stdout.write(`runs ${process.umask()}`)");
   const npm = join(clone, "npm.cjs"); // the far end: what is asked of it, and what it does
   const does =
     'fs.appendFileSync("asked", process.argv.slice(2).join(" ") + "\\n"); fs.copyFileSync("all.json", "node_modules/.package-lock.json")';
   writeFileSync(npm, `const fs = require("node:fs"); ${does}`);
   const start = () =>
-    spawnSync(process.execPath, [join(clone, ".runtime/run.mjs"), "verify"], {
+    spawnSync("sh", ["-c", 'umask 077; exec "$0" "$@"', process.execPath, join(clone, ".runtime/run.mjs"), "verify"], {
       env: { ...process.env, npm_execpath: npm },
       encoding: "utf8",
     });
-  expect([start().stdout, start().stdout]).toEqual(["runs", "runs"]);
+  expect([start().stdout, start().stdout]).toEqual(["runs 63", "runs 63"]);
+  expect(statSync(join(clone, "asked")).mode & 0o777).toBe(0o644);
   expect(readFileSync(join(clone, "asked"), "utf8")).toMatch(/^ci .*--include=optional\n$/);
 });
 
