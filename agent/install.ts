@@ -4,7 +4,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { type AgentConfig, BUFFER_FILE, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
-import { closedTo, SERVICE, startsUnseen, STATE_DIR, unitOf, unseenOf } from "./unit.ts";
+import { closedTo, SERVICE, startsBrought, startsUnseen, STATE_DIR, unitOf, unseenOf } from "./unit.ts";
 import { makeFolder } from "./folder.ts";
 
 const OPTIONS = {
@@ -47,8 +47,11 @@ export function install(argv: string[]): Promise<number> {
   const unseen = startsUnseen() ? "; this installation lies under a /tmp, which no service sees: it won't start from there" : "";
   const files = unseenOf(config).map((path) => `; ${path} lies under a /tmp, which no service sees: put it elsewhere`);
   const unheard = variablesSet().length > 0 ? `; ${notForIt()}` : "";
+  const again = startsBrought()
+    ? "; it runs on the Node that was brought along, which an upgrade takes away: run this again after each"
+    : "";
   const beware = [shut, unseen, ...files, unheard].join("");
-  return carryOut(steps, yes, `${note}${beware}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`, beware);
+  return carryOut(steps, yes, `${note}${beware}${again}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`, beware);
 }
 
 const inShell = (path: string): string => `'${path.replaceAll("'", String.raw`'\''`)}'`;

@@ -47,6 +47,12 @@ test("without --yes it only says what it would do", async () => {
   );
 });
 
+const AGAIN = "; it runs on the Node that was brought along, which an upgrade takes away: run this again after each";
+test("a service on the Node that the program brought along is lost with an upgrade until that is brought anew, which is told", async () => {
+  const isBrought = process.execPath.startsWith(join(process.cwd(), ".runtime/"));
+  expect((await install("--root", join(folder, "brought"))).out.includes(AGAIN)).toBe(isBrought);
+});
+
 test("a buffer that is there already is told how to come along: whole, and as the service's own user's", async () => {
   const [settled, kept] = [join(folder, "settled.json"), join(folder, "Ada's kept")];
   mkdirSync(kept);
@@ -116,6 +122,7 @@ test("where the service's own user can't get at what it would start it is told w
   const words = `${closed} is closed to the service's own user: it won't start from there, let others read it or install elsewhere`;
   expect((await installBy(node, {}, ...args)).out).toContain(`; ${words}`);
   writeFileSync(join(path, "systemctl"), "#!/bin/sh\necho failed >&2\nexit 1\n", { mode: 0o755 });
+  expect((await installBy(node, {}, ...args)).out).not.toContain(AGAIN);
   const failed = await installBy(node, { PATH: path }, ...args, "--yes");
   expect([failed.code, failed.complaints]).toEqual([1, expect.stringMatching(/: can't run systemctl .*: failed; /)]);
   expect(failed.complaints).toContain(words);
