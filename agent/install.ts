@@ -4,7 +4,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { type AgentConfig, BUFFER_FILE, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
-import { closedTo, SERVICE, startsBrought, startsUnseen, STATE_DIR, unitOf, unseenOf } from "./unit.ts";
+import { closedTo, SERVICE, settingsIn, startsBrought, startsUnseen, STATE_DIR, unitOf, unseenOf } from "./unit.ts";
 import { makeFolder } from "./folder.ts";
 
 const OPTIONS = {
@@ -31,7 +31,7 @@ export function install(argv: string[]): Promise<number> {
   if (print) return said(unit);
   const kept = join(config.dataDir, BUFFER_FILE);
   const steps: Step[] = [
-    { says: `write ${at}${existsSync(at) ? ", over the one that is there" : ""}`, act: () => write(at, unit) },
+    { says: `write ${at}${existsSync(at) ? `, over the one that is there${whoseOther(at, file)}` : ""}`, act: () => write(at, unit) },
     ...(isLive
       ? [system("systemctl", "daemon-reload"), system("systemctl", "enable", SERVICE), system("systemctl", "restart", SERVICE)]
       : [system("systemctl", `--root=${resolve(root)}`, "enable", SERVICE)]),
@@ -59,6 +59,12 @@ const inShell = (path: string): string => `'${path.replaceAll("'", String.raw`'\
 const moveOf = (kept: string): string =>
   `if anything in it waits, end that agent, systemctl stop ${SERVICE}, mkdir -p ${STATE_DIR} && cp ${inShell(kept)}* ${STATE_DIR}/ && ` +
   `chown --reference=${STATE_DIR}/. ${STATE_DIR}/*, and start the service`;
+
+/** A machine has one service of a station: a second one takes the first one's place, and its buffer. */
+function whoseOther(at: string, file: string): string {
+  const other = settingsIn(at);
+  return other === undefined || other === file ? "" : `, which is of ${other}: that station ends here`;
+}
 
 /** The file alone: a service has nothing of the environment that it is installed from. */
 function settingsOfService(file: string): AgentConfig {

@@ -78,11 +78,14 @@ export const unseenOf = (config: AgentConfig): string[] => filesOf(config).filte
 
 const credentialOf = (file: string): string => `LoadCredential=config.json:${file.replaceAll("%", "%%")}\n`;
 
+/** Whose settings a unit of ours gives to its station. */
+export const settingsIn = (unit: string): string | undefined =>
+  /^LoadCredential=config\.json:(.+)$/m.exec(readFileSync(unit, "utf8"))?.[1]?.replaceAll("%%", "%");
+
 /** The buffer of the service that has these settings, where this machine has such a service and it ever ran. */
 export function bufferOfService(file: string): string | undefined {
   const unit = `/etc/systemd/system/${SERVICE}`;
-  const isOfThese = existsSync(unit) && readFileSync(unit, "utf8").includes(credentialOf(file));
-  return isOfThese && existsSync(STATE_DIR) ? STATE_DIR : undefined;
+  return existsSync(unit) && settingsIn(unit) === file && existsSync(STATE_DIR) ? STATE_DIR : undefined;
 }
 
 /** `version` of systemd: the older ones know no back-off between starts. */

@@ -71,7 +71,7 @@ test("--print is the unit and nothing else, without the key", async () => {
   expect(out).toContain(`LoadCredential=config.json:${file}\n`);
 });
 
-test("--yes installs it where it is told to, and --uninstall takes it away and says what stays", async (t) => {
+test("--yes installs it where it is told to, says whose place it takes, and --uninstall takes it away and says what stays", async (t) => {
   if (!has("systemctl")) return t.skip("this machine has no systemctl");
   const root = join(folder, "root");
   const at = join(root, "etc/systemd/system/imprimatur-agent.service");
@@ -80,6 +80,13 @@ test("--yes installs it where it is told to, and --uninstall takes it away and s
   expect(readFileSync(at, "utf8")).toBe((await install("--print")).out);
   expect([at, join(root, "etc")].map((path) => statSync(path).mode & 0o777)).toEqual([0o644, 0o755]); // the machine's, not ours alone
   expect(readdirSync(join(root, "etc/systemd/system/multi-user.target.wants"))).toEqual(["imprimatur-agent.service"]);
+  const second = join(folder, "100 %.json");
+  copyFileSync(file, second);
+  expect((await install("--root", root)).out).toMatch(/^would write .*, over the one that is there\n/);
+  expect((await installWith({}, "--config", second, "--root", root, "--yes")).out).toContain(
+    `, which is of ${file}: that station ends here\n`,
+  );
+  expect((await install("--root", root)).out).toContain(`, which is of ${second}: that station ends here\n`);
   expect((await install("--root", root, "--uninstall")).out).toMatch(/^would [^]*nothing is done yet/);
   expect(existsSync(at)).toBe(true);
   const gone = await install("--root", root, "--uninstall", "--yes");
