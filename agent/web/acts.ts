@@ -6,23 +6,24 @@ import { say } from "./speech.ts";
 import { type Answer, api, here, isCut, type Job, type Label, type No, setHere, state, type Verdict } from "./station.ts";
 import { looksLikeLink } from "./wedge.ts";
 
-/** What is said of which label once somebody is signed in: that may be another than who pressed the button. */
+/** What is said of which label, or what else it is of, once somebody is signed in: that may be another than who pressed the button. */
 type Said = { title: string; serial: string };
 export type Sheet =
   | { kind: "sign-in"; act?: () => void; said?: Said | undefined }
-  | { kind: "confirm"; title: string; words: string; which?: string | undefined; job?: Pick<Job, "job_ref" | "serial">; go(): void }
+  | ({ kind: "confirm"; words: string; which?: string | undefined; go(): void } & Said)
   | { kind: "explain"; label: Label };
 export const sheet = signal<Sheet | undefined>(undefined);
 export const pin = signal("");
 /** In words, or as the station refused it. */
 export const pinFault = signal<string | No | undefined>(undefined);
-/** What the station hasn't answered to yet, of which label where it is of one: nothing is said twice meanwhile. */
-const busy = signal<Partial<Said> | undefined>(undefined);
-/** Nothing can be said to the station now. */
-export const isHeld = (): boolean => busy.value !== undefined || isCut.value;
+/** What the station hasn't answered to yet: of that nothing is said twice meanwhile, and a test label or a reprint may take long. */
+const busy = signal<readonly Said[]>([]);
+/** Nothing can be said to the station now of this. */
+export const isHeld = ({ serial }: Pick<Said, "serial">): boolean => isCut.value || busy.value.some((one) => one.serial === serial);
+export const isWaiting = (): boolean => busy.value.length > 0;
 /** On a slow line nobody would know which button it was, and whether it was pressed at all. */
-export const isBeingSaid = (title: string, { serial }: Pick<Job, "serial">): boolean =>
-  busy.value?.title === title && busy.value.serial === serial;
+export const isBeingSaid = (title: string, { serial }: Pick<Said, "serial">): boolean =>
+  busy.value.some((one) => one.title === title && one.serial === serial);
 
 export function openSignIn(act?: () => void, said?: Said): void {
   pin.value = "";
@@ -39,11 +40,11 @@ const noted = (colour: Result["colour"], serial?: string): Result => ({ colour, 
 export const hindered = ({ status, message, code }: No): void =>
   show(status === 0 ? { colour: "bad", what: "no_answer" } : { colour: "warn", what: "not_now", words: message, code });
 const refused = (no: No, again: () => void, said?: Said): void => (no.status === 401 ? openSignIn(again, said) : hindered(no));
-async function once(act: () => Promise<Answer<unknown>>, done: Result | undefined, again: () => void, about?: Said): Promise<boolean> {
-  if (busy.peek()) return false;
-  busy.value = about ?? {};
+async function once(about: Said, act: () => Promise<Answer<unknown>>, done: Result | undefined, again: () => void): Promise<boolean> {
+  if (busy.peek().some(({ serial }) => serial === about.serial)) return false;
+  busy.value = [...busy.peek(), about];
   const said = await act();
-  busy.value = undefined;
+  busy.value = busy.peek().filter((one) => one !== about);
   if (!said.ok) refused(said, again, about);
   else if (done) show(done);
   return said.ok;
@@ -63,27 +64,29 @@ export function attest(job: Job, verdict: Verdict, title: string, which?: string
     const isOver = verdict !== "good" && (job.ask === null || job.ask.kind === "attest" || job.ask.kind === "unknown_outcome");
     if (isOver) isTold(job.attempt_id);
     const done: Result = isOver ? { colour: "warn", what: "given_up", serial: job.serial, by: name() } : noted("good", job.serial);
-    void once(() => api.attest(job, verdict), done, go, about).then((isDone) => isDone || notTold(job.attempt_id));
+    void once(about, () => api.attest(job, verdict), done, go).then((isDone) => isDone || notTold(job.attempt_id));
   };
   if (verdict === "good") return signedIn(go, about);
   const kind = job.ask?.kind === "destroy_void" ? "destroy_void" : verdict;
-  signedIn(() => confirmed({ title, words: say().confirm[kind], which, job, go }));
+  signedIn(() => confirmed({ ...about, words: say().confirm[kind], which, go }));
 }
 export function skip(job: Job): void {
   const about = { title: say().skip, serial: job.serial };
   const go = () => {
     isTold(job.attempt_id);
-    void once(() => api.skip(job.job_ref), noted("warn", job.serial), go, about).then((isDone) => isDone || notTold(job.attempt_id));
+    void once(about, () => api.skip(job.job_ref), noted("warn", job.serial), go).then((isDone) => isDone || notTold(job.attempt_id));
   };
-  signedIn(() => confirmed({ title: say().skip, words: say().confirm.skip, job, go }));
+  signedIn(() => confirmed({ ...about, words: say().confirm.skip, go }));
 }
 export function reprint(job: Pick<Job, "job_ref" | "serial">): void {
   const about = { title: say().reprint, serial: job.serial };
-  const go = () => void once(() => api.reprint(job.job_ref), noted("warn", job.serial), go, about);
-  signedIn(() => confirmed({ title: say().reprint, words: say().confirm.reprint, job, go }));
+  const go = () => void once(about, () => api.reprint(job.job_ref), noted("warn", job.serial), go);
+  signedIn(() => confirmed({ ...about, words: say().confirm.reprint, go }));
 }
+export const PAUSE: Said = { title: "", serial: "" };
 export const setPaused = (is: boolean): void =>
   void once(
+    PAUSE,
     () => api.pause(is),
     undefined,
     () => setPaused(is),
@@ -91,21 +94,24 @@ export const setPaused = (is: boolean): void =>
 
 // --- labels and devices
 
+export const ofLabel = ({ serial, printer }: Label): Pick<Said, "serial"> => ({ serial: serial ?? printer });
 export const openExplain = (label: Label): void => signedIn(() => void (sheet.value = { kind: "explain", label }));
 /** The ledger is read by auditors of any language: it keeps the English words. */
 export function explain(label: Label, words: string, title: string): void {
   closeSheet();
   void once(
+    { title, ...ofLabel(label) },
     () => api.explain(label.n, words),
     noted("good"),
     () => explain(label, words, title),
-    { title, serial: label.serial ?? label.printer },
   );
 }
+export const ofRefused = (n: number): Pick<Said, "serial"> => ({ serial: `# ${n}` });
 export const seenTo = (n: number): void =>
   signedIn(
     () =>
       void once(
+        { title: say().seenTo, ...ofRefused(n) },
         () => api.seenTo(n),
         noted("good"),
         () => seenTo(n),
@@ -114,8 +120,10 @@ export const seenTo = (n: number): void =>
 export const tested = signal<Record<string, string | No | undefined>>({});
 export function printTest(printer: string): void {
   const keep = (said: string | No | undefined) => void (tested.value = { ...tested.peek(), [printer]: said });
+  const about = { title: say().testLabel, serial: printer };
   const go = () =>
     void once(
+      about,
       async () => {
         keep(undefined); // what the one before came to isn't said of this one
         const said = await api.test(printer);
@@ -125,7 +133,7 @@ export function printTest(printer: string): void {
       undefined,
       go,
     );
-  signedIn(() => confirmed({ title: say().testLabel, words: say().confirm.test, go }));
+  signedIn(() => confirmed({ ...about, words: say().confirm.test, go }));
 }
 
 // --- who is here

@@ -1,6 +1,6 @@
 // The ledger: every label that this station's printers made, and those of which nobody has yet said what became of them.
 import { h } from "#shared/web/dom.ts";
-import { isBeingSaid, isHeld, openExplain, reprint, seenTo } from "./acts.ts";
+import { isBeingSaid, isHeld, ofLabel, ofRefused, openExplain, reprint, seenTo } from "./acts.ts";
 import { pick } from "./line.ts";
 import { Button, Name, Panel, Refused, Time, useRead, Which } from "./parts.ts";
 import { count, say, wordFor } from "./speech.ts";
@@ -68,7 +68,7 @@ function OpenLabel({ row, now }: { row: Label; now: State }) {
     h("div", null, h(Which, { label: row })),
     isAtLine(now, row)
       ? h("a", { class: "button plain", href: "#line", onClick: () => pick(row.attempt_id ?? "") }, h("strong", null, words.line))
-      : h(Button, { title: words.explain, disabled: isHeld(), onPress: () => openExplain(row) }),
+      : h(Button, { title: words.explain, disabled: isHeld(ofLabel(row)), onPress: () => openExplain(row) }),
   );
 }
 
@@ -88,7 +88,7 @@ function Quarantine({ all }: { all: State["quarantine"] }) {
           { key: n },
           h("div", null, h("strong", { class: "code" }, code), h("span", { class: "code" }, ref ?? ""), h(Refused, { code, message })),
           at !== null && h(Time, { at }),
-          h(Button, { title: words.seenTo, disabled: isHeld() || !isRead, onPress: () => seenTo(n) }),
+          h(Button, { title: words.seenTo, disabled: isHeld(ofRefused(n)) || !isRead, onPress: () => seenTo(n) }),
         ),
       ),
     ),
@@ -109,6 +109,6 @@ function Recent({ job }: { job: Done }) {
       job.product !== null && h("span", { class: "quiet" }, h(Name, { text: job.product })),
     ),
     ended === "sealed" &&
-      h(Button, { title: words.reprint, disabled: isHeld(), pressed: isBeingSaid(words.reprint, job), onPress: () => reprint(job) }),
+      h(Button, { title: words.reprint, disabled: isHeld(job), pressed: isBeingSaid(words.reprint, job), onPress: () => reprint(job) }),
   );
 }

@@ -1,7 +1,7 @@
 // The station's console begins: it listens to the station, to scanners that play keyboard, and draws what it knows.
 import { effect, h, render } from "#shared/web/dom.ts";
 import { followScript } from "#shared/web/upgrade.ts";
-import { enterPin, isHeld, scanned, sheet } from "./acts.ts";
+import { enterPin, isWaiting, scanned, sheet } from "./acts.ts";
 import { hide, result } from "./results.ts";
 import { Shell } from "./shell.ts";
 import { isPin, typed } from "./sheets.ts";
@@ -28,7 +28,7 @@ begin();
 const isAtRest = (): boolean =>
   state.peek()?.buffer_depth === 0 &&
   (state.peek()?.jobs ?? []).every(({ stage, ask }) => ask === null && (stage === "waiting" || stage === "rendered"));
-const look = followScript("/console.js", () => !isHeld() && !sheet.peek() && !result.peek() && isAtRest());
+const look = followScript("/console.js", () => !isWaiting() && !isCut.peek() && !sheet.peek() && !result.peek() && isAtRest());
 effect(() => {
   if (!isCut.value) void look();
 });

@@ -51,7 +51,7 @@ export function Question({ now, job }: { now: State; job: Job }) {
   const who = here.value?.operator.name;
   const answers = job.allowed.length > 0;
   const isRead = useRead(`${job.attempt_id} ${job.stage} ${ask?.kind} ${ask?.since} ${above(now)}`);
-  const disabled = isHeld() || !isRead;
+  const disabled = isHeld(job) || !isRead;
   const question = ask === null ? words.says[job.stage] : job.stage === "orphan" ? words.ask.orphan : words.ask[ask.kind];
   return h(
     "section",

@@ -1,6 +1,6 @@
 // What stands over the page: who are you, are you sure, what was it; and the result in its colour.
 import { type Children, h, useRef } from "#shared/web/dom.ts";
-import { closeSheet, enterPin, explain, isHeld, pin, pinFault, sheet, type Sheet } from "./acts.ts";
+import { closeSheet, enterPin, explain, isHeld, ofLabel, pin, pinFault, sheet, type Sheet } from "./acts.ts";
 import { Button, covered, Refused, shape, Theirs, useCover, useRead, Which } from "./parts.ts";
 import { hide, result, type Result } from "./results.ts";
 import { say, wordFor } from "./speech.ts";
@@ -80,13 +80,13 @@ function SignIn({ sheet: { said } }: { sheet: Extract<Sheet, { kind: "sign-in" }
   );
 }
 
-function Confirm({ sheet: { title, words, which, job, go } }: { sheet: Extract<Sheet, { kind: "confirm" }> }) {
+function Confirm({ sheet: { title, serial, words, which, go } }: { sheet: Extract<Sheet, { kind: "confirm" }> }) {
   const who = here.value?.operator.name;
   const isRead = useRead(title);
   return h(
     Dialog,
     { title },
-    job && h("p", { class: "code serial" }, job.serial),
+    h("p", { class: "code serial" }, serial),
     h("p", null, words),
     which !== undefined && h("p", null, which),
     who !== undefined && h("p", { class: "who" }, say().answersAs(who)),
@@ -94,7 +94,7 @@ function Confirm({ sheet: { title, words, which, job, go } }: { sheet: Extract<S
       "div",
       { class: "answers" },
       h(Button, { title: say().back, onPress: closeSheet }),
-      h(Button, { title: say().confirmYes, tone: "warn", disabled: isHeld() || !isRead, onPress: go }),
+      h(Button, { title: say().confirmYes, tone: "warn", disabled: isHeld({ serial }) || !isRead, onPress: go }),
     ),
   );
 }
@@ -119,7 +119,7 @@ function Explain({ label }: { label: Label }) {
         h(Button, {
           key: name,
           title: words.explanations[name],
-          disabled: isHeld() || !isRead,
+          disabled: isHeld(ofLabel(label)) || !isRead,
           onPress: () => explain(label, IN_THE_LEDGER[name], words.explanations[name]),
         }),
       ),

@@ -1,7 +1,7 @@
 // Beside the line: the station's printers and scanners, what waits in its queue and buffer, and the button that pauses it.
 import { heard } from "#shared/sayings.ts";
 import { classes, h } from "#shared/web/dom.ts";
-import { isHeld, setPaused } from "./acts.ts";
+import { isHeld, PAUSE, setPaused } from "./acts.ts";
 import { Button, shape, Theirs, type Tone, useRead } from "./parts.ts";
 import { age, count, say, wordFor } from "./speech.ts";
 import { isStuck, type PrinterState, type ScannerState, type State } from "./station.ts";
@@ -96,7 +96,7 @@ export function Side({ now }: { now: State }) {
     h(Button, {
       title: now.paused ? words.resume : words.pause,
       tone: now.paused ? "play" : "pause",
-      disabled: isHeld() || !isRead,
+      disabled: isHeld(PAUSE) || !isRead,
       onPress: () => setPaused(!now.paused),
     }),
   );

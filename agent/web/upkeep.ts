@@ -2,7 +2,7 @@
 import { grades } from "#shared/states.ts";
 import { h, signal, useEffect } from "#shared/web/dom.ts";
 import { quoted } from "#shared/web/telling.ts";
-import { hindered, isHeld, printTest, tested } from "./acts.ts";
+import { hindered, isBeingSaid, isHeld, printTest, tested } from "./acts.ts";
 import { Button, Fact, Name, Panel, Refused, shape, Theirs, Time } from "./parts.ts";
 import { PrinterRow, ScannerRow } from "./side.ts";
 import { age, count, say, wordFor } from "./speech.ts";
@@ -53,7 +53,16 @@ function PrinterPanel({ printer }: { printer: PrinterState }) {
         h(Fact, { name: words.warnings, value: warnings.map((text, i) => [i > 0 && ", ", h(Theirs, { key: text, text })]) }),
       h(Fact, { name: words.ceiling, value: h(Ceiling, { ceiling, attest }) }),
     ),
-    h("div", { class: "answers" }, h(Button, { title: words.testLabel, disabled: isHeld(), onPress: () => printTest(name) })),
+    h(
+      "div",
+      { class: "answers" },
+      h(Button, {
+        title: words.testLabel,
+        disabled: isHeld({ serial: name }),
+        pressed: isBeingSaid(words.testLabel, { serial: name }),
+        onPress: () => printTest(name),
+      }),
+    ),
     h(
       "p",
       { role: "status" },

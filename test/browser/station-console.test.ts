@@ -373,6 +373,32 @@ describe.skipIf(!executable)("the console", async () => {
     await expect.poll(pressed).toEqual([]);
   });
 
+  test("while the station hasn't answered to one thing, another can be said: a test label of one printer holds up no answer", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    const { page } = await visit(t, station, {}, "#upkeep");
+    await wedge(page, OPERATOR.badge);
+    const line = Promise.withResolvers<void>();
+    await page.route("**/test", async (route) => {
+      await line.promise;
+      await route.continue();
+    });
+    await button(page, "Print a test label").click();
+    await page.locator("dialog .serial", { hasText: "printer" }).waitFor();
+    await button(page, "Yes, so it is").click();
+    const test = page.locator(".upkeep .button[aria-busy=true]");
+    await test.waitFor();
+    const { job_ref: ref } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    await page.evaluate('location.hash = "#line"');
+    await button(page, "Label is out and good").click();
+    await until(() => jobAt(station, ref)?.state === "PRINTED_ATTESTED");
+    await page.evaluate('location.hash = "#upkeep"');
+    await test.waitFor();
+    expect(await test.innerText()).toBe("Print a test label");
+    line.resolve();
+    await test.waitFor({ state: "detached" });
+  });
+
   test("a page that was asleep isn't green for a label that was sealed meanwhile, and is for the next one", async (t) => {
     const { shop, station } = await lineOf(t, w, HAND);
     const { page } = await visit(t, station);
