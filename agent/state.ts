@@ -139,6 +139,8 @@ function jobOf(attempt: Attempt, store: Store) {
     says: stages[stage].says,
     printer,
     duplicate_risk: isRisky(attempt),
+    /** Labels of it that came out void and haven't been destroyed. */
+    voids: work.voids ?? 0,
     product: task.product_name,
     gtin: task.gtin,
     serial: task.serial,

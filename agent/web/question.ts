@@ -4,7 +4,7 @@ import { saying } from "#shared/sayings.ts";
 import { isOld } from "#shared/web/upgrade.ts";
 import { attest, isBeingSaid, isHeld, skip } from "./acts.ts";
 import { Button, shape, Theirs, type Tone, useRead } from "./parts.ts";
-import { age, say } from "./speech.ts";
+import { age, count, say } from "./speech.ts";
 import { here, isCut, type Job, type State, type Verdict } from "./station.ts";
 
 type Labels = readonly string[];
@@ -20,9 +20,9 @@ const labelFor = (job: Job, verdict: Verdict): Labels => labelsOn(job)[verdict] 
 const TONES: Record<Verdict, Tone> = { good: "good", misprint: "bad", not_printed: "idle", destroyed: "warn" };
 
 /** Which of several labels of a serial is meant: the one in question, or the one to be kept. */
-function whichOf({ ask, stage, mark }: Job): string | undefined {
-  const { marked, keep, keepGood, unprinted } = say();
-  if (ask?.kind === "destroy_void") return stage === "printed" ? keepGood : undefined;
+function whichOf({ ask, stage, mark, voids }: Job): string | undefined {
+  const { marked, keep, keepGood, unprinted, voidsOut } = say();
+  if (ask?.kind === "destroy_void") return [voidsOut(count(voids)), ...(stage === "printed" ? [keepGood] : [])].join(" ");
   if (ask?.kind === "destroy_earlier" && stage !== "orphan") return stage === "printed" ? keep(mark) : unprinted;
   if (stage === "orphan") return marked(mark);
   return mark !== null && (ask?.kind === "attest" || ask?.kind === "unknown_outcome") ? marked(mark) : undefined;

@@ -423,17 +423,18 @@ describe.skipIf(!executable)("the console", async () => {
     await Promise.all([green.waitFor(), told(3_602_000, next, earlier)]);
   });
 
-  test("who destroys void labels is told before it is done that the good one of the same number is kept", async (t) => {
+  test("who destroys void labels is told before it is done how many there are, and that the good one of the same number is kept", async (t) => {
     const { shop, station } = await lineOf(t, w, { eyes: "hand", rfid: true });
     const { page } = await visit(t, station);
     await wedge(page, OPERATOR.badge);
-    station.floor.machine?.fault("rfid-void", { times: 1 });
+    station.floor.machine?.fault("rfid-void", { times: 2 });
     const { job_ref: ref } = await shop.issue({ needs: ["qr", "rfid"] });
     await isAsked(station, ref, "destroy_void");
     expect(jobAt(station, ref)?.stage).toBe("printed");
+    await page.locator(".question .detail", { hasText: "To look for: 2." }).waitFor();
     await button(page, /^Void labels destroyed/).click();
     const sheet = page.locator("dialog");
-    await sheet.getByText("Keep the good one: it isn't void.").waitFor();
+    await sheet.getByText("To look for: 2. Keep the good one: it isn't void.").waitFor();
     expect(await sheet.innerText()).not.toContain("The label is destroyed");
     await shot(page, "destroy-void");
     await button(page, "Yes, so it is").click();

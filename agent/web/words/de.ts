@@ -88,6 +88,7 @@ export const de: Words = {
   },
   marked: (mark) => (mark === null ? "Darauf steht weder TRY noch REPRINT." : `Darauf steht ${mark}.`),
   keep: (mark) => `Das neue behalten: Darauf steht ${mark ?? "weder TRY noch REPRINT"}.`,
+  voidsOut: (many) => `Zu suchen: ${many}.`,
   keepGood: "Das gute behalten: Es ist nicht ungültig.",
   unprinted: "Das neue ist noch nicht gedruckt: Was hier liegt, ist ein früheres.",
   since: (age) => `seit ${age}`,

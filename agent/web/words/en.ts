@@ -87,6 +87,7 @@ export const en = {
   },
   marked: (mark: string | null) => (mark === null ? "It says neither TRY nor REPRINT." : `It says ${mark}.`),
   keep: (mark: string | null) => `Keep the new one: it says ${mark ?? "neither TRY nor REPRINT"}.`,
+  voidsOut: (many: string) => `To look for: ${many}.`,
   keepGood: "Keep the good one: it isn't void.",
   unprinted: "The new one isn't printed yet: whatever lies here is an earlier one.",
   since: (age: string) => `for ${age}`,

@@ -88,6 +88,7 @@ export const es: Words = {
   },
   marked: (mark) => (mark === null ? "No lleva ni TRY ni REPRINT." : `Lleva ${mark}.`),
   keep: (mark) => (mark === null ? "Conserve la nueva: no lleva ni TRY ni REPRINT." : `Conserve la nueva: lleva ${mark}.`),
+  voidsOut: (many) => `Por buscar: ${many}.`,
   keepGood: "Conserve la buena: no está anulada.",
   unprinted: "La nueva aún no está impresa: la que haya aquí es una anterior.",
   since: (age) => `desde hace ${age}`,

@@ -88,6 +88,7 @@ export const zh: Words = {
   },
   marked: (mark) => (mark === null ? "上面没有 TRY 或 REPRINT 字样。" : `上面印有 ${mark}。`),
   keep: (mark) => (mark === null ? "保留新标签：上面没有 TRY 或 REPRINT 字样。" : `保留新标签：上面印有 ${mark}。`),
+  voidsOut: (many) => `需找出：${many} 张。`,
   keepGood: "保留合格的标签：它没有作废。",
   unprinted: "新标签尚未打印：现有的都是旧标签。",
   since: (age) => `已 ${age}`,
