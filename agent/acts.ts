@@ -6,7 +6,9 @@ import { Refusal } from "#shared/errors.ts";
 import { saying } from "#shared/sayings.ts";
 import { closed } from "#shared/wire/common.ts";
 import { skip } from "./answers.ts";
+import type { Task } from "./attempt.ts";
 import type { CloudClient } from "./cloud.ts";
+import { isRefusal } from "./fates.ts";
 import type { Lane } from "./lane.ts";
 import type { Operators } from "./operator.ts";
 import { bodyOf, Text } from "./request-body.ts";
@@ -35,7 +37,8 @@ export function serveActs(app: FastifyInstance, deps: ActDeps): void {
     );
     return { skipped: true };
   });
-  app.post<OfJob>("/api/jobs/:ref/reprint", ({ params, body }) => reprint(deps, params.ref, whoSays(body)));
+  const reprint = reprints(deps);
+  app.post<OfJob>("/api/jobs/:ref/reprint", ({ params, body }) => reprint(params.ref, whoSays(body)));
   app.post<OfPrinter>("/api/printers/:name/test", async ({ params, body }) => {
     const operator = whoSays(body);
     return { words: await laneOf(params.name).test(operator) };
@@ -54,19 +57,34 @@ export function serveActs(app: FastifyInstance, deps: ActDeps): void {
   });
 }
 
+/** Whoever heard nothing presses again soon, and means no second label. */
+const AGAIN_MS = 600_000;
 /** A sealed label's serial once more: a job of its own, which only the cloud can issue. */
-async function reprint({ floor, cloud, station }: ActDeps, ref: string, operator: string): Promise<{ job_ref: string }> {
-  const [attempt] = floor.store.ofJob(ref);
-  if (!attempt) throw new Refusal("NOT_FOUND", saying("no_such_job", { job: ref }));
-  if (attempt.ended !== "sealed") throw new Refusal("ILLEGAL_TRANSITION", saying("reprint_only_sealed"), { allowed: [] });
-  const { gtin, serial, needs, template } = attempt.task;
-  const reason = station === undefined ? saying("reprint_as_asked", { operator }) : saying("reprint_as_asked_at", { operator, station });
-  const wanted = { gtin, serial, needs, template, reprint: true, reason, ...(station === undefined ? {} : { station }) };
-  const answer = await cloud.issue(wanted, randomUUID());
-  if (answer.ok) return { job_ref: answer.value.job_ref };
-  if (answer.status === 0) throw new Refusal("NOT_READY", saying("reprint_cloud_away"));
-  throw new Refusal("ILLEGAL_TRANSITION", saying("reprint_refused", { why: `${answer.code}: ${answer.message}` }), {
-    allowed: [],
-    code: answer.code,
-  });
+function reprints({ floor, cloud, station }: ActDeps) {
+  const { store, clock } = floor;
+  /** Of which nobody knows whether they were issued, by the label that they replace; asked for anew they are the same. */
+  const unheard = new Map<string, { issue(): ReturnType<CloudClient["issue"]>; until: number }>();
+  return async (ref: string, operator: string): Promise<{ job_ref: string }> => {
+    const [attempt] = store.ofJob(ref);
+    if (!attempt) throw new Refusal("NOT_FOUND", saying("no_such_job", { job: ref }));
+    if (attempt.ended !== "sealed") throw new Refusal("ILLEGAL_TRANSITION", saying("reprint_only_sealed"), { allowed: [] });
+    const [newest = attempt] = store.allOfLink(attempt.task.digital_link);
+    const known = unheard.get(newest.attemptId);
+    const { issue } = known && clock.now() < known.until ? known : { issue: issueOf(attempt.task, operator) };
+    unheard.set(newest.attemptId, { issue, until: clock.now() + AGAIN_MS });
+    const answer = await issue();
+    if (answer.ok || isRefusal(answer)) unheard.delete(newest.attemptId);
+    if (answer.ok) return { job_ref: answer.value.job_ref };
+    if (!isRefusal(answer)) throw new Refusal("NOT_READY", saying("reprint_cloud_away"));
+    throw new Refusal("ILLEGAL_TRANSITION", saying("reprint_refused", { why: `${answer.code}: ${answer.message}` }), {
+      allowed: [],
+      code: answer.code,
+    });
+  };
+  function issueOf({ gtin, serial, needs, template }: Task, operator: string) {
+    const reason = station === undefined ? saying("reprint_as_asked", { operator }) : saying("reprint_as_asked_at", { operator, station });
+    const wanted = { gtin, serial, needs, template, reprint: true, reason, ...(station === undefined ? {} : { station }) };
+    const key = randomUUID();
+    return () => cloud.issue(wanted, key);
+  }
 }

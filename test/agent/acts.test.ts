@@ -87,6 +87,24 @@ test("a reprint is of a sealed label, issued by the cloud, once", async (t) => {
   expect((await reprint()).body.error).toMatchObject({ code: "ILLEGAL_TRANSITION", details: { code: "JOB_EXISTS" } });
 });
 
+test("a reprint of which nobody heard, as where a proxy answers in the cloud's place, isn't told as refused, and asked for again it is the same one", async (t) => {
+  const { shop, net: network, station } = await lineBehindNet(t, w);
+  const { job_ref: ref } = await shop.issue();
+  await until(async () => (await stateInCloud(shop, ref)) === "SEALED" && station.state().recent.length === 1);
+  const session = await sessionAt(station);
+  const reprint = () => ask(station, "POST", `/api/jobs/${ref}/reprint`, { session });
+  await ask(station, "POST", "/api/pause");
+  network.rule(({ path }) => (path.endsWith("/aidc/jobs") ? { status: 502, page: "<html>Bad gateway</html>", isDone: true } : "pass"));
+  const unheard = await reprint();
+  expect([unheard.status, unheard.body.error.code]).toEqual([503, "NOT_READY"]);
+  network.rule(() => "pass");
+  const { status, body } = await reprint();
+  expect(status).toBe(200);
+  const { data } = (await shop.admin.get("/aidc/jobs")).body;
+  expect(data.map((job: { job_ref: string }) => job.job_ref)).toEqual([body.job_ref, ref]);
+  expect((await reprint()).body.error).toMatchObject({ code: "ILLEGAL_TRANSITION", details: { code: "JOB_EXISTS" } }); // another one
+});
+
 test("a simulator's faults are those it has; a real printer has none, whatever its settings say", async (t) => {
   const { station } = await lineOf(t, w, { eyes: "hand" });
   const set = (fault: string, on: boolean) => ask(station, "POST", "/api/printers/printer/simulator", { fault, on });
