@@ -86,6 +86,14 @@ export type SetAside = { file: string; why: string; at: string };
 
 /** Held for as long as the process lives: a second agent on this folder would print what the first has printed. */
 export function openFile(dataDir: string, file: string, clock: Clock): Database.Database {
+  try {
+    return opened(dataDir, file, clock);
+  } catch (error) {
+    if (codeOf(error).startsWith("SQLITE_")) (error as Error).message = `${file}: ${(error as Error).message}`;
+    throw error;
+  }
+}
+function opened(dataDir: string, file: string, clock: Clock): Database.Database {
   makeFolder(dataDir, 0o700);
   accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   const was = existsSync(file) ? judged(dataDir, file) : undefined;

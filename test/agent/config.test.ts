@@ -276,6 +276,10 @@ mkdirSync(join(odd, "station.db.begun"), { recursive: true });
 const folders = join(folder, "folders");
 mkdirSync(join(folders, "station.db"), { recursive: true });
 
+const astray = join(folder, "astray");
+mkdirSync(astray);
+symlinkSync("nowhere/station.db", join(astray, "station.db"));
+
 test.each([
   [["--config", "/nowhere.json"], 1, /\/nowhere\.json: ENOENT.*/],
   [["--config", folder], 1, /: it is a folder: name the file in it\n$/],
@@ -300,6 +304,7 @@ test.each([
   [["--config", fileOf({ ...least, dataDir: circle })], 1, /ELOOP: .*circle': see dataDir/],
   [["--config", fileOf({ ...least, dataDir: odd })], 1, /EISDIR: .*station\.db\.begun': see dataDir/],
   [["--config", fileOf({ ...least, dataDir: folders })], 1, /folders\/station\.db is a folder where a file has to be: see dataDir\n$/],
+  [["--config", fileOf({ ...least, dataDir: astray })], 1, /astray\/station\.db: unable to open database file: see dataDir\n$/],
   [["--confg", "x"], 2, /there is no option --confg; did you mean --config\?/],
   [["docter"], 2, /there is no command docter; did you mean doctor\?/],
   [["start"], 2, /there is no command start; .* Without a command it runs the station: imprimatur agent \[--config FILE\]/],
