@@ -1,5 +1,5 @@
 // What the doctor finds on this machine itself: the settings, the disk, the buffer, and whether the eye reads what the pen draws.
-import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { digitalLink } from "#shared/gs1.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -29,6 +29,8 @@ export function configLine({ printers, scanners, operators }: AgentConfig, file:
 export function diskLine({ dataDir }: AgentConfig): Line {
   const { well, odd, bad } = linesOf("disk");
   const folder = nearestThere(resolve(dataDir));
+  if (!existsSync(dataDir) && lstatSync(dataDir, { throwIfNoEntry: false })?.isSymbolicLink())
+    return bad(`${dataDir} is a link that leads nowhere, as to a disk that isn't mounted: mount it, or set dataDir`);
   try {
     accessSync(folder, constants.W_OK | constants.X_OK);
   } catch (error) {

@@ -1,6 +1,6 @@
 // imprimatur agent doctor: one line for everything a station needs, what is wrong in words, and a running agent isn't disturbed by it.
 import { execFile } from "node:child_process";
-import { chmodSync, mkdirSync, truncateSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { startDevice } from "../../fixtures/device.ts";
@@ -216,6 +216,14 @@ test.runIf(process.getuid?.() === 0)(
     }
   },
 );
+
+test("a folder that is a link to a disk that isn't mounted isn't called free for the buffer: the station couldn't start", async (t) => {
+  const { floor, file } = await floorWith(t, { eyes: "hand" });
+  symlinkSync("/nowhere/mounted", floor.config.dataDir);
+  expect((await checked(file)).of("disk")).toMatch(
+    /^FAIL: .*agent is a link that leads nowhere, as to a disk that isn't mounted: mount it, or set dataDir$/,
+  );
+});
 
 test("a buffer of a newer agent, a label too small and a key that may only read are told before the first job meets them", async (t) => {
   const { floor, file } = await floorWith(t, { eyes: "hand" });
