@@ -126,7 +126,7 @@ const wordsOf = ({ stage, work }: Attempt, ask: Ask): string =>
   work.sealedBefore && !paperMayExist({ stage }) ? saying("ask_sealed_before") : (work.unknown ?? work.failing ?? asks[ask].words);
 
 function jobOf(attempt: Attempt, store: Store) {
-  const { attemptId, jobRef, task, printer, stage, ended, updatedAt, askSince } = attempt;
+  const { attemptId, jobRef, task, printer, stage, ended, updatedAt, askSince, work } = attempt;
   const kind = askOf(attempt);
   return {
     job_ref: jobRef,
