@@ -197,8 +197,6 @@ function checkScannerPort({ driver, port = "" }: AgentConfig["scanners"][number]
   if (driver === "camera" && /^https?:\/\/[^/?#]*@/i.test(port))
     throw new Error("can't hold a user name or password: no camera is asked with them");
   if (driver === "camera") pullerOf(port);
-  if (driver === "keyboard" && port !== "")
-    throw new Error("isn't a keyboard's, which types into the console: leave it out, or name the driver that reads it, such as line");
   if (driver === "line" || driver === "rfid") parsePort(port);
 }
 function checkPrinterPort({ driver, port }: PrinterConfig): void {

@@ -62,7 +62,9 @@ async function lookedAt(config: PrinterConfig): Promise<Found> {
 
 export async function scannerLine(config: AgentConfig["scanners"][number], running: State | undefined): Promise<Line> {
   const { name, driver, port = "", simulated = false } = config;
-  const { well, bad } = linesOf(`scanner ${name}`);
+  const { well, odd, bad } = linesOf(`scanner ${name}`);
+  if (driver === "keyboard" && port !== "")
+    return odd(`a keyboard types into the console, and nobody reads ${port}: name the driver that does, such as line, or leave port out`);
   const theirs = running?.scanners.find((scanner) => scanner.name === name);
   if (theirs) return theirs.up ? well(theirs.words) : bad(theirs.words);
   const told = Promise.withResolvers<Link>();

@@ -176,11 +176,6 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
     /^dataDir must be a folder's path, which doesn't begin with a blank$/,
   ],
   ["a blank before the buffer's folder", { ...least, dataDir: " data" }, /^dataDir must be a folder's path/],
-  [
-    "a keyboard's port, which nobody would read",
-    { ...least, scanners: [{ name: "e", driver: "keyboard", port: "serial:/dev/ttyACM0" }] },
-    /^scanners\.0\.port isn't a keyboard's, which types into the console: leave it out, or name the driver that reads it, such as line$/,
-  ],
   ["a list", [], /one JSON object/],
 ];
 test.each(wrong)("%s is refused by name", (_what, settings, says) => {

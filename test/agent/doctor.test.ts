@@ -186,7 +186,10 @@ test("what is wrong is said, each with what to do, and the exit code is 1", asyn
         ...floor.config.printers,
         { ...floor.config.printers[0], name: "gone", port: "file:/dev/imprimatur/none", control: undefined },
       ],
-      scanners: [{ name: "lost", driver: "line", port: "serial:/dev/imprimatur/lost" }],
+      scanners: [
+        { name: "lost", driver: "line", port: "serial:/dev/imprimatur/lost" },
+        { name: "wedge", driver: "keyboard", port: "serial:/dev/ttyACM0" },
+      ],
     }),
   );
   chmodSync(file, 0o644);
@@ -198,6 +201,9 @@ test("what is wrong is said, each with what to do, and the exit code is 1", asyn
   expect(of("printer printer")).toMatch(/^FAIL: its head is open: see to it at the printer/);
   expect(of("printer gone")).toMatch(/^FAIL: .*is it plugged in/);
   expect(of("scanner lost")).toMatch(/^FAIL: .*is it plugged in/);
+  expect(of("scanner wedge")).toBe(
+    "warn: a keyboard types into the console, and nobody reads serial:/dev/ttyACM0: name the driver that does, such as line, or leave port out",
+  );
   expect(of("label")).toMatch(/^ok/);
 });
 
