@@ -50,6 +50,7 @@ export const limitTable = {
   MQTT_PACKET_MAX_BYTES: [32_768, "An MQTT packet; who sends a larger one is cut off, and from an external broker it is dropped"],
   MQTT_CONNECTIONS_MAX: [10_000, "Connections to the embedded broker; more are closed at once"],
   MQTT_UNKNOWN_MAX_CONNECTIONS: [256, "Those of them that haven't said yet who they are"],
+  MQTT_UNKNOWN_ADDRESS_MAX_CONNECTIONS: [64, "Those of these that come from one address"],
   MQTT_CONNECT_MAX_MS: [10_000, "Time to say it"],
   MQTT_DEVICE_MAX_CONNECTIONS: [4, "Connections of one device; a further one ends the oldest"],
   MQTT_REPORTS_MAX_ITEMS: [5_000, "Reports that came by MQTT and wait to be written; those beyond it are dropped and counted"],

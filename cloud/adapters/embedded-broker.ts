@@ -24,7 +24,7 @@ export async function embeddedBroker(at: { host: string; port: number }, around:
   const { log, metrics, origin } = around;
   const gate = stationGate(around);
   const all = new Set<Duplex>();
-  const strangers = new Set<Duplex>(); // those of them that haven't said yet who they are
+  const strangers = new Map<Duplex, string>(); // those of them that haven't said yet who they are, and where from
   let refused = 0;
   metrics.watch("mqtt_refused", "Connections that were refused: no good key, too many, too fast", () => refused);
 
@@ -50,16 +50,17 @@ export async function embeddedBroker(at: { host: string; port: number }, around:
   const isWithin = (key: string, perMinute: number) => !around.rateLimited || take(key, perMinute).isAllowed;
   const admit = async (socket: Socket) => {
     const from = countedAs("", socket.remoteAddress);
-    if (strangers.size >= limits.MQTT_UNKNOWN_MAX_CONNECTIONS || !isWithin(`connect ${from}`, tiers.anonymous)) {
+    const ofThere = strangers.values().reduce((count, other) => (other === from ? count + 1 : count), 0);
+    const isFull = strangers.size >= limits.MQTT_UNKNOWN_MAX_CONNECTIONS || ofThere >= limits.MQTT_UNKNOWN_ADDRESS_MAX_CONNECTIONS;
+    if (isFull || !isWithin(`connect ${from}`, tiers.anonymous)) {
       refused += 1;
       return socket.destroy();
     }
     const own = `packets ${randomUUID()}`;
     const conn = metered(socket, limits.MQTT_PACKET_MAX_BYTES, () => isWithin(own, tiers.device));
-    for (const kept of [all, strangers]) {
-      kept.add(conn);
-      conn.once("close", () => kept.delete(conn));
-    }
+    all.add(conn);
+    strangers.set(conn, from);
+    for (const kept of [all, strangers]) conn.once("close", () => kept.delete(conn));
     return (await broker()).handle(conn);
   };
   const server = createServer({ noDelay: true, keepAlive: true, keepAliveInitialDelay: SILENT_MS }, (socket) => {

@@ -29,8 +29,8 @@ async function raw(): Promise<Socket & { isClosed: () => boolean }> {
   const { port } = new URL((await toldOf((await printShop(w)).device)).url);
   return dialled(Number(port));
 }
-async function dialled(port: number) {
-  const socket = connect(port, "127.0.0.1");
+async function dialled(port: number, localAddress = "127.0.0.1") {
+  const socket = connect({ port, host: "127.0.0.1", localAddress });
   let closed = false;
   socket.on("error", () => {});
   socket.once("close", () => (closed = true));
@@ -386,11 +386,18 @@ test("a packet cut into single bytes is the same packet", async () => {
   await expect.poll(async () => (await shown(shop, shop.device)).version, SOON).toBe("bytewise");
 });
 
-test("connections are bounded: those that don't say who they are, and those of one device", async () => {
+test("connections are bounded: those that don't say who they are, also of one address, and those of one device", async () => {
   const shop = await printShop(w);
   const { port } = new URL((await toldOf(shop.device)).url);
-  const strangers = await Promise.all(Array.from({ length: limits.MQTT_UNKNOWN_MAX_CONNECTIONS + 5 }, () => dialled(Number(port))));
-  await expect.poll(() => strangers.filter((one) => one.isClosed()).length, SOON).toBeGreaterThanOrEqual(5);
+  const from = (address: string) =>
+    Promise.all(Array.from({ length: limits.MQTT_UNKNOWN_ADDRESS_MAX_CONNECTIONS + 5 }, () => dialled(Number(port), address)));
+  const atOnce = { timeout: limits.MQTT_CONNECT_MAX_MS / 2, interval: 20 }; // then all are closed
+  const strangers = await from("127.0.0.2");
+  await expect.poll(() => strangers.filter((one) => one.isClosed()).length, atOnce).toBeGreaterThanOrEqual(5);
+  expect((await connected(shop.device)).isOpen()).toBe(true); // from another address
+  for (const place of [3, 4, 5]) strangers.push(...(await from(`127.0.0.${place}`)));
+  const late = await dialled(Number(port), "127.0.0.6");
+  await expect.poll(late.isClosed, atOnce).toBe(true);
   for (const one of strangers) one.destroy();
   await expect
     .poll(
