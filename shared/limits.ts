@@ -55,6 +55,7 @@ export const limitTable = {
   MQTT_DEVICE_MAX_CONNECTIONS: [4, "Connections of one device; a further one ends the oldest"],
   MQTT_REPORTS_MAX_ITEMS: [5_000, "Reports that came by MQTT and wait to be written; those beyond it are dropped and counted"],
   MQTT_TOPIC_REPORTS_MAX_ITEMS: [4, "Those of one topic; a further one takes the place of the last"],
+  MQTT_KEPT_MAX_BYTES: [16_777_216, "Retained statuses in the embedded broker; beyond it those said longest ago are dropped"],
   MQTT_RECHECK_MS: [30_000, "How long a key that was revoked on another node may keep its MQTT connection; on this one it is cut at once"],
   RATE_SHARE_MS: [1_000, "How soon a node hears what other nodes let through of a rate budget"],
   WAKE_WINDOW_MS: [50, "Jobs that begin to wait within it are one hint a device"],

@@ -9,6 +9,7 @@ import { placeOf } from "#shared/mqtt.ts";
 import { countedAs } from "../caller-address.ts";
 import { UUID } from "../domain/page.ts";
 import { budgets } from "../rate.ts";
+import { brokerMemory } from "./broker-memory.ts";
 import type { Broker, Surroundings } from "./broker.ts";
 import { metered } from "./packet-meter.ts";
 import { type Gate, stationGate } from "./station-gate.ts";
@@ -148,7 +149,8 @@ async function makeAedes({ hear, log }: Surroundings, gate: Gate, letIn: LetIn):
       done();
     },
   });
-  const faults = broker as unknown as NodeJS.EventEmitter; // its types leave this one out
-  faults.on("error", (error: unknown) => log.error({ event: "mqtt-failed", err: error }, "the embedded broker has a fault"));
+  const untyped = broker as unknown as NodeJS.EventEmitter & { persistence: object }; // its types leave these out
+  Object.assign(untyped.persistence, brokerMemory());
+  untyped.on("error", (error: unknown) => log.error({ event: "mqtt-failed", err: error }, "the embedded broker has a fault"));
   return broker;
 }

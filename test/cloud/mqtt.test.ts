@@ -1,6 +1,7 @@
 // The embedded broker as stations and their enemies meet it: real sockets, real keys, and everything still there when it isn't.
 import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { queryObjects } from "node:v8";
 import { connect as mqttClient, type IConnackPacket } from "mqtt";
 import { expect, onTestFinished, test } from "vitest";
 import { limits } from "#shared/limits.ts";
@@ -491,6 +492,19 @@ test("no session outlives its connection, and a client that wants its own back i
     expect(await client.subscribeAsync(wake, { qos: 1 })).toMatchObject([{ qos: 1 }]);
     await client.endAsync();
   }
+});
+
+test("of a client that has gone nothing is kept under its id, though it had acknowledged what it was told", async () => {
+  const shop = await printShop(w);
+  const { status } = topics(shop, shop.device);
+  const keepsIt = () => queryObjects(Map, { format: "summary" }).some((map) => map.includes("soon-gone"));
+  const one = await connected(shop.device, { clientId: "soon-gone" });
+  await one.say(status, "online", true);
+  expect(await one.subscribe(status)).toBe(1);
+  await expect.poll(() => one.heard.some(({ isRetained }) => isRetained), SOON).toBe(true);
+  await one.say(status, "degraded", true); // its acknowledgement of the kept one was read before this
+  await one.leave();
+  await expect.poll(keepsIt, SOON).toBe(false);
 });
 
 test("a key without the scopes of the print loop connects and may nothing", async () => {
