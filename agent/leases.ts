@@ -52,8 +52,13 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
   /** When a job was named that may have been cancelled: what was asked of its lease before that says nothing any more, nor does a claim that is answered only then. */
   const namedAt = new Map<string, number>();
   function name(jobRef: string): void {
-    for (const [ref, at] of namedAt) if (clock.now() - at > config.claim.leaseSeconds * 1_000) namedAt.delete(ref); // no lease is older
-    namedAt.set(jobRef, clock.now());
+    const now = clock.now();
+    namedAt.delete(jobRef); // the latest is the last: who names very many makes nobody go through them all
+    namedAt.set(jobRef, now);
+    for (const [ref, at] of namedAt) {
+      if (now - at <= config.claim.leaseSeconds * 1_000) break; // no lease is older
+      namedAt.delete(ref);
+    }
   }
   const isNamed = ({ jobRef, leaseUntil, leaseSeconds }: Attempt) =>
     (namedAt.get(jobRef) ?? -Infinity) >= leaseUntil - leaseSeconds * 1_000;
