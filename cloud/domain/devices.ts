@@ -1,5 +1,5 @@
 // Devices: the identities of stations. A device's key is bound to it, and dies with it.
-import { and, between, eq, gte, inArray, isNull, or, sql } from "../store/drizzle.ts";
+import { and, between, eq, gte, inArray, isNull, lte, or, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { holds } from "#shared/scopes.ts";
@@ -25,6 +25,7 @@ const KEY_SCOPES = ["aidc:read", "aidc:write"];
 const SEEN_EVERY_MS = 10_000; // how exactly it is known when a device was last heard of
 const POLL_INTERVAL_MS = 2_000;
 const CHANGES_MAX_ROWS = 2_000; // of one look, which comes every second
+const LITTLE_BYTES = 2_048; // of what a station says of itself: where they all together say more than so many rows of it, only those that say little are looked at
 
 /** Its own report counts for as long as it is heard from; one that was heard from after a report that it is offline is online. */
 function statusOf({ report: { status = "online", statusAt = 0 }, lastSeenAt }: Row, now: number): Device["status"] {
@@ -92,20 +93,26 @@ export async function changedSince(
 ): Promise<{ devices: Device[]; removed: string[]; isCut: boolean }> {
   const silentNow = tx.now - limits.DEVICE_SILENCE_MAX_MS;
   const silentThen = heard - limits.DEVICE_SILENCE_MAX_MS;
+  const isChanged = and(
+    eq(devices.tenantId, tenantId),
+    or(gte(devices.lastSeenAt, heard), gte(devices.updatedAt, changed), between(devices.lastSeenAt, silentThen, silentNow)),
+  );
+  const length = sql<number>`octet_length(${devices.report})`; // known without reading it
+  const all = await tx.db
+    .select({ bytes: sql<number>`coalesce(sum(${length}), 0)` })
+    .from(devices)
+    .where(isChanged)
+    .get();
+  const isLong = Number(all?.bytes) > CHANGES_MAX_ROWS * LITTLE_BYTES;
   const rows = await tx.db
     .select()
     .from(devices)
-    .where(
-      and(
-        eq(devices.tenantId, tenantId),
-        or(gte(devices.lastSeenAt, heard), gte(devices.updatedAt, changed), between(devices.lastSeenAt, silentThen, silentNow)),
-      ),
-    )
+    .where(isLong ? and(isChanged, lte(length, LITTLE_BYTES)) : isChanged)
     .limit(CHANGES_MAX_ROWS + 1);
   return {
     devices: rows.filter(({ deletedAt }) => deletedAt === null).map((row) => toWire(row, tx.now)),
     removed: rows.filter(({ deletedAt }) => deletedAt !== null).map(({ id }) => id),
-    isCut: rows.length > CHANGES_MAX_ROWS,
+    isCut: isLong || rows.length > CHANGES_MAX_ROWS,
   };
 }
 

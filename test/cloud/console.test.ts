@@ -357,6 +357,19 @@ describe("the stream", () => {
     expect(told.map(({ data }) => (data as { devices: unknown[] }).devices.length)).toEqual([17]); // a megabyte
   });
 
+  test("where stations say more than a look can go through, those that say little are told, and of the others that their list is to be read again", async () => {
+    const own = await world({ clock: "stopped" });
+    const { id: tenantId, secret } = await own.tenant("too wordy");
+    const isWordy = (n: number) => n % 20 > 0;
+    const printers = (n: number) => [{ name: "zd", status: "ready", more: "x".repeat(isWordy(n) ? 60_000 : 1_000) }];
+    await manyStations(own, tenantId, 100, (n, now) => ({ report: { printers: printers(n) }, lastSeenAt: now, updatedAt: now }));
+    const seen = await follow(`${own.url}/console/events`, { authorization: `Bearer ${secret}` });
+    open.push(seen);
+    await seen.heard(({ event, data }) => event === "changed" && (data as { topics: string[] }).topics.includes("stations"));
+    const told = seen.all().filter(({ event }) => event === "devices");
+    expect(told.map(({ data }) => (data as { devices: unknown[] }).devices.length)).toEqual([5]);
+  });
+
   describe("where the store fails while it looks", () => {
     type Beat = { news?: { removed: string[] } };
     /** The pulse of this world's store, of whose looks some are lost on their way back. */
