@@ -142,10 +142,7 @@ function answerOverdue(app: FastifyInstance): void {
   const open = new Set<FastifyReply>();
   app.addHook("onRequest", (_request, reply, next) => {
     open.add(reply);
-    next();
-  });
-  app.addHook("onResponse", (_request, reply, next) => {
-    open.delete(reply);
+    reply.raw.once("close", () => open.delete(reply)); // onResponse isn't called for who went away
     next();
   });
   const timer = setInterval(() => {

@@ -2,6 +2,8 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { sql } from "drizzle-orm";
 import { test } from "vitest";
 import { limits } from "#shared/limits.ts";
@@ -47,6 +49,28 @@ test.concurrent("who takes nothing of an answer keeps neither the answer nor the
   const [theirs] = (await once(server, "connection")) as [Socket];
   await once(theirs, "close");
   reader.destroy();
+});
+
+test.concurrent("of who goes away in the middle of a request, or of an answer, nothing is kept", async ({ expect }) => {
+  const w = await world();
+  const { hostname, port } = new URL(w.url);
+  const asked: WeakRef<object>[] = [];
+  w.app.server.on("request", (request: object) => void asked.push(new WeakRef(request)));
+  const head = `host: a\r\nauthorization: Bearer ${w.adminKey}\r\n`;
+  const halves = [
+    `POST /api/v2/api-keys HTTP/1.1\r\n${head}content-type: application/json\r\ncontent-length: 50\r\n\r\n{"name":`,
+    `GET /console/events HTTP/1.1\r\n${head}\r\n`,
+  ];
+  for (const half of halves) {
+    const client = connect(Number(port), hostname);
+    client.write(half);
+    await once(w.app.server, "request");
+    await sleep(100); // so that it is under way
+    client.destroy();
+  }
+  setFlagsFromString("--expose-gc");
+  const isKept = () => (runInNewContext("gc")(), asked.map((one) => one.deref() !== undefined));
+  await expect.poll(isKept, { timeout: 20 * SECOND, interval: 100 }).toEqual([false, false]);
 });
 
 test.concurrent(
