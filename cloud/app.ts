@@ -16,6 +16,7 @@ import { readBodies } from "./bodies.ts";
 import { serveConsole } from "./console.ts";
 import type { Deps } from "./deps.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
+import { boundHeld } from "./held.ts";
 import { anonymous, budgetOf, mount } from "./http.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
@@ -78,6 +79,7 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
   });
   answerOddHttp(app.server);
   answerOverdue(app);
+  boundHeld(app);
   app.addHook("onResponse", (request, reply, next) => {
     tell(request, reply, deps);
     next();

@@ -126,6 +126,11 @@ export const limitTable = {
   SCAN_QUEUE_MAX_ITEMS: [10_000, "Scans waiting to be recorded; those beyond it are dropped and counted"],
   SCAN_KEEP_MS: [90 * 24 * 3_600_000, "How long a recorded scan is kept"],
   BODY_PROMPT_MS: [1_000, "Of a request that takes longer to arrive the credential is looked at once more, before anything is done"],
+  HELD_MAX_BYTES: [
+    536_870_912,
+    "Bodies that come in and answers that go out on one node, those over 64 kB: a further one is 503 OVERLOADED before anything is done",
+  ],
+  HELD_TENANT_MAX_BYTES: [134_217_728, "Those of one tenant, or of an address without a credential"],
   REQUEST_MAX_MS: [30_000, "Time to receive a whole request (408), and to answer it (503)"],
   ANSWER_UNTAKEN_MAX_MS: [
     120_000,

@@ -5,8 +5,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { sql } from "drizzle-orm";
+import Fastify from "fastify";
 import { test } from "vitest";
+import type { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { boundHeld } from "../../cloud/held.ts";
+import { anonymous } from "../../cloud/http.ts";
 import { world } from "../world.ts";
 
 const SECOND = 1_000;
@@ -49,6 +53,58 @@ test.concurrent("who takes nothing of an answer keeps neither the answer nor the
   const [theirs] = (await once(server, "connection")) as [Socket];
   await once(theirs, "close");
   reader.destroy();
+});
+
+test.concurrent("large bodies that don't come to their end hold a share of the memory, and no other tenant's calls", async ({ expect }) => {
+  const w = await world();
+  const { hostname, port } = new URL(w.url);
+  const BYTES = limits.EPCIS_BODY_MAX_BYTES;
+  const fit = limits.HELD_TENANT_MAX_BYTES / BYTES;
+  const [greedy, other] = await Promise.all([w.tenant("greedy"), w.tenant("other")]);
+  const send = (secret: string) => {
+    const client = connect(Number(port), hostname);
+    client.on("error", () => {});
+    let heard = "";
+    client.on("data", (chunk: Buffer) => (heard += chunk.toString("utf8")));
+    client.write(
+      `POST /api/v2/epcis/capture HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${secret}\r\ncontent-type: application/json\r\ncontent-length: ${BYTES}\r\n\r\n{`,
+    );
+    return { heard: () => heard, end: () => client.destroy() };
+  };
+  const sent = Array.from({ length: fit + 3 }, () => send(greedy.secret));
+  const refused = () => sent.filter(({ heard }) => /^HTTP\/1\.1 503[^]*retry-after: 1[^]*OVERLOADED/i.test(heard()));
+  await expect.poll(() => refused().length, { timeout: 20 * SECOND }).toBe(3);
+  expect((await greedy.admin.get("/api-keys")).status).toBe(200); // what is small goes on
+  const others = send(other.secret);
+  await sleep(200);
+  expect(others.heard()).toBe("");
+  for (const { end } of [...sent, others]) end();
+  const document = { name: "k".repeat(70_000), scopes: [] };
+  await expect.poll(async () => (await greedy.admin.post("/api-keys", document)).status, { timeout: 20 * SECOND }).toBe(400); // there is room again
+});
+
+test.concurrent("large answers that nobody takes hold a share of the memory: a further one is refused, and nothing that is small", async ({
+  expect,
+}) => {
+  const app = Fastify();
+  app.decorateRequest("caller");
+  app.addHook("onRequest", async (request) => void (request.caller = anonymous));
+  app.setErrorHandler((error: Refusal, _request, reply) => reply.code(error.status).send(error.body));
+  boundHeld(app);
+  const large = Buffer.alloc(limits.HELD_TENANT_MAX_BYTES / 4);
+  app.get("/large", async () => large);
+  app.get("/small", async () => "small");
+  const url = await app.listen({ host: "127.0.0.1", port: 0 });
+  const { hostname, port } = new URL(url);
+  const readers = Array.from({ length: 4 }, () => connect(Number(port), hostname).pause());
+  const taken = readers.map((reader) => once(reader, "readable"));
+  for (const reader of readers) reader.write("GET /large HTTP/1.1\r\nhost: a\r\n\r\n");
+  await Promise.all(taken);
+  const statusOf = async (path: string) => (await fetch(`${url}${path}`)).status;
+  expect([await statusOf("/large"), await statusOf("/small")]).toEqual([503, 200]);
+  for (const reader of readers) reader.destroy();
+  await expect.poll(() => statusOf("/large"), { timeout: 20 * SECOND }).toBe(200);
+  await app.close();
 });
 
 test.concurrent("of who goes away in the middle of a request, or of an answer, nothing is kept", async ({ expect }) => {

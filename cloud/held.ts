@@ -1,0 +1,47 @@
+// How much of bodies on their way in, and of answers on their way out, is held at a time: who sends or takes them slowly holds a share, and never all that there is.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { Refusal } from "#shared/errors.ts";
+import { limits } from "#shared/limits.ts";
+import { fromOf, hasNoBody } from "./request.ts";
+
+const SMALL_BYTES = 65_536; // so many of these as a rate budget lets in are no danger
+const ALL = "all";
+
+export function boundHeld(app: FastifyInstance): void {
+  const held = new Map<string, number>();
+  const add = (key: string, bytes: number) => {
+    const now = (held.get(key) ?? 0) + bytes;
+    if (now === 0) held.delete(key);
+    else held.set(key, now);
+  };
+  function hold(request: FastifyRequest, { raw }: FastifyReply, bytes: number): Refusal | null {
+    if (bytes <= SMALL_BYTES || raw.destroyed) return null;
+    const keys = [ALL, request.caller.tenantId || fromOf(request)] as const;
+    const most = [limits.HELD_MAX_BYTES, limits.HELD_TENANT_MAX_BYTES] as const;
+    if (keys.some((key, i) => (held.get(key) ?? 0) + bytes > Number(most[i])))
+      return new Refusal("OVERLOADED", "as much is on its way to and fro as there is room for: send fewer at a time", undefined, {
+        "retry-after": "1",
+      });
+    for (const key of keys) add(key, bytes);
+    raw.once("close", () => {
+      for (const key of keys) add(key, -bytes);
+    });
+    return null;
+  }
+  app.addHook("preParsing", (request, reply, payload, done) => done(hold(request, reply, announced(request)), payload));
+  // What was done is answered; what was only read can be asked for again.
+  app.addHook("onSend", (request, reply, payload, done) => {
+    const refusal = request.method === "GET" ? hold(request, reply, lengthOf(payload)) : null;
+    if (refusal) done(refusal);
+    else done(null, payload);
+  });
+}
+
+/** Of a body that doesn't say its length, the most that it may have. One that is too large is refused, and a file isn't held. */
+function announced(request: FastifyRequest): number {
+  const { bodyLimit, config } = request.routeOptions;
+  if (hasNoBody(request) || config.route?.takesFile) return 0;
+  const bytes = Number(request.headers["content-length"] ?? bodyLimit);
+  return bytes > bodyLimit ? 0 : bytes;
+}
+const lengthOf = (payload: unknown): number => (typeof payload === "string" || Buffer.isBuffer(payload) ? payload.length : 0);
