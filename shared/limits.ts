@@ -48,6 +48,10 @@ export const limitTable = {
   DEVICE_SILENCE_MAX_MS: [90_000, "A device that wasn't heard of for longer shows as offline"],
   STATION_REPORT_MAX_BYTES: [65_536, "What a station says of itself by HTTP: all of it is kept, listed and told to whoever watches"],
   MQTT_PACKET_MAX_BYTES: [32_768, "An MQTT packet; who sends a larger one is cut off, and from an external broker it is dropped"],
+  MQTT_TOPICS_MAX_BYTES: [
+    2_048,
+    "One that subscribes or unsubscribes, at the embedded broker: a device has three topics, and everybody waits while thousands are refused",
+  ],
   MQTT_CONNECTIONS_MAX: [10_000, "Connections to the embedded broker; more are closed at once"],
   MQTT_UNKNOWN_MAX_CONNECTIONS: [256, "Those of them that haven't said yet who they are"],
   MQTT_UNKNOWN_ADDRESS_MAX_CONNECTIONS: [64, "Those of these that come from one address"],

@@ -58,7 +58,7 @@ export async function embeddedBroker(at: { host: string; port: number }, around:
       return socket.destroy();
     }
     const own = `packets ${randomUUID()}`;
-    const conn = metered(socket, limits.MQTT_PACKET_MAX_BYTES, () => isWithin(own, tiers.device));
+    const conn = metered(socket, () => isWithin(own, tiers.device));
     all.add(conn);
     strangers.set(conn, from);
     for (const kept of [all, strangers]) conn.once("close", () => kept.delete(conn));

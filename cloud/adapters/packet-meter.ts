@@ -1,10 +1,11 @@
 // A socket whose MQTT packets are measured before anybody keeps them: the parser behind it would collect 256 MB of one that never ends.
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
+import { limits } from "#shared/limits.ts";
 
-/** Ends the connection at a packet that announces more than `mostBytes`, or that `mayGoOn` doesn't like. */
-export function metered(socket: Socket, mostBytes: number, mayGoOn: () => boolean): Duplex {
-  const fits = meter(mostBytes, mayGoOn);
+/** Ends the connection at a packet that announces more than its type may have, or that `mayGoOn` doesn't like. */
+export function metered(socket: Socket, mayGoOn: () => boolean): Duplex {
+  const fits = meter(mayGoOn);
   const conn = new Duplex({
     allowHalfOpen: false,
     read: () => void socket.resume(),
@@ -27,8 +28,9 @@ export function metered(socket: Socket, mostBytes: number, mayGoOn: () => boolea
 }
 
 /** Follows packets by their lengths alone: a byte that says what it is, one to four that say how long, and so many more. */
-function meter(mostBytes: number, mayGoOn: () => boolean): (chunk: Buffer) => boolean {
+function meter(mayGoOn: () => boolean): (chunk: Buffer) => boolean {
   let left = 0;
+  let mostBytes = 0;
   let factor = 0; // 0: the next byte begins a packet
   return (chunk) => {
     for (let i = 0; i < chunk.length;) {
@@ -42,6 +44,7 @@ function meter(mostBytes: number, mayGoOn: () => boolean): (chunk: Buffer) => bo
       i += 1;
       if (factor === 0) {
         if (!mayGoOn()) return false;
+        mostBytes = LISTS_TOPICS.has(byte >> 4) ? limits.MQTT_TOPICS_MAX_BYTES : limits.MQTT_PACKET_MAX_BYTES;
         factor = 1;
         continue;
       }
@@ -53,3 +56,4 @@ function meter(mostBytes: number, mayGoOn: () => boolean): (chunk: Buffer) => bo
   };
 }
 const LENGTH_MAX = 128 ** 3;
+const LISTS_TOPICS = new Set([8, 10]); // SUBSCRIBE, UNSUBSCRIBE

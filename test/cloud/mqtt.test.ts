@@ -328,6 +328,12 @@ test("too large a packet ends its connection before anybody keeps it", async () 
   const { telemetry } = topics(shop, shop.device);
   one.client.publish(telemetry, Buffer.alloc(2 * limits.MQTT_PACKET_MAX_BYTES, "x"), { qos: 1 }, () => {});
   await expect.poll(() => one.isOpen(), SOON).toBe(false);
+  const many = await connected(shop.device);
+  const nobodys = Array.from({ length: limits.MQTT_TOPICS_MAX_BYTES / 8 }, (_, i) => `n${1_000 + i}`); // of eight bytes each
+  many.client.unsubscribe(nobodys.slice(0, 20), () => {});
+  expect(await many.subscribe(telemetry)).toBe(1);
+  many.client.subscribe(nobodys, { qos: 0 }, () => {});
+  await expect.poll(() => many.isOpen(), SOON).toBe(false);
   const stranger = await raw();
   stranger.write(Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f])); // a CONNECT of 256 MB
   await expect.poll(stranger.isClosed, SOON).toBe(true);
