@@ -1,5 +1,5 @@
 // Carriers: serials are allocated by the thousand, read back as what a printer needs, and told what became of them.
-import { setImmediate as turn } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
 import { and, asc, eq, gt, isNull, lte, sql } from "../store/drizzle.ts";
 import { API } from "#shared/api.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -175,6 +175,10 @@ export async function exported(store: Store, from: From, origin: string): Promis
 }
 
 async function* nothing(): AsyncGenerator<never> {}
+
+let queue = Promise.resolve();
+/** Of all exports one goes on at a time: the slices of fifty in a row would take a second, in which nobody else is answered. */
+const turn = (): Promise<void> => (queue = queue.then(() => setImmediate()));
 
 /**
  * A slice a unit, made when it is asked for, so that a million rows take no more memory than a page; others get a turn between slices. It takes as long

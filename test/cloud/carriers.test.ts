@@ -162,6 +162,20 @@ describe("the export", () => {
     expect(new Set(slices).size).toBe(slices.length);
   });
 
+  test("goes on one at a time, however many are asked for", async () => {
+    const MANY = 12;
+    const home = await printShop(w);
+    await home.allocate(10_000);
+    const { counted, end } = turnsOf(w.store);
+    const credential = { kind: "system" as const, id: "test", name: "test" };
+    const from = { tenantId: home.tenantId, credential, productId: home.product.id, state: undefined };
+    const wholeOf = async () => (await Array.fromAsync(await exported(counted, from, w.url))).flat().length;
+    expect(await Promise.all(Array.from({ length: MANY }, wholeOf))).toEqual(Array.from({ length: MANY }, () => 10_000));
+    const later = end().slice(2 * MANY); // each looks at the product, and begins
+    const inOne = Object.values(Object.groupBy(later, String)).map((slices) => slices?.length ?? 0);
+    expect(Math.max(...inOne)).toBeLessThan(MANY / 2);
+  });
+
   test("breaks off where the key that asked for it dies meanwhile", async () => {
     const home = await printShop(w);
     for (let i = 0; i < 4; i += 1) await home.allocate(10_000); // more than lies ready on the way to a reader
