@@ -28,9 +28,9 @@ function whichOf({ ask, stage, mark, voids }: Job): string | undefined {
   return mark !== null && (ask?.kind === "attest" || ask?.kind === "unknown_outcome") ? marked(mark) : undefined;
 }
 
-/** Whether more is known than the question says. */
-const isTold = ({ ask }: Job): ask is NonNullable<Job["ask"]> =>
-  ask?.kind === "unknown_outcome" || ask?.words === saying("ask_sealed_before");
+/** What more is known than the question says. */
+const moreOf = ({ ask }: Job): string | undefined =>
+  ask?.kind === "unknown_outcome" || ask?.words === saying("ask_sealed_before") ? ask.words : undefined;
 
 /** What stands above the question, and moves it as it comes and goes. */
 const above = ({ online, stopped, paused, notices, buffer }: State) =>
@@ -52,6 +52,7 @@ export function Question({ now, job }: { now: State; job: Job }) {
   const answers = job.allowed.length > 0;
   const isRead = useRead(`${job.attempt_id} ${job.stage} ${ask?.kind} ${ask?.since} ${above(now)}`);
   const disabled = isHeld(job) || !isRead;
+  const more = moreOf(job);
   const question = ask === null ? words.says[job.stage] : job.stage === "orphan" ? words.ask.orphan : words.ask[ask.kind];
   return h(
     "section",
@@ -68,7 +69,7 @@ export function Question({ now, job }: { now: State; job: Job }) {
         ask?.since ? h("small", null, ` ${words.since(age(ask.since))}`) : undefined,
       ),
     ),
-    isTold(job) && h("p", { class: "detail" }, h(Theirs, { text: ask.words })),
+    more !== undefined && h("p", { class: "detail" }, h(Theirs, { text: more })),
     which !== undefined && h("p", { class: "detail" }, which),
     answers && h("p", { class: "who" }, who === undefined ? words.signInToAnswer : words.answersAs(who)),
     h(
