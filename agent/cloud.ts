@@ -127,7 +127,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     if (isOfAnotherCall(id, response.headers.get("x-correlation-id"))) throw new Error(MIXED_UP);
     heard?.date(Date.parse(response.headers.get("date") ?? ""), askedAt);
     const tooLarge = () => new Error(`it answers more than ${ANSWER_MAX_BYTES} bytes`);
-    return { response, text: String(await bodyWithin(response, ANSWER_MAX_BYTES, tooLarge)) };
+    return { response, text: String(await bodyWithin(response, ANSWER_MAX_BYTES, tooLarge, signal)) };
   }
 
   async function call<T extends TSchema>(

@@ -2,6 +2,8 @@
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import Database from "better-sqlite3";
 import { describe, expect, test } from "vitest";
 import { errors } from "#shared/errors.ts";
@@ -1237,6 +1239,27 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
         ok: false, status, code: `HTTP_${status}`, leadsTo: there, message: `the cloud answered ${status}, which leads to ${there}`,
       }); // oxfmt-ignore
     expect(asked).toBe(0);
+  });
+
+  test("with an answer that comes byte by byte and never ends: once it is given up its connection is, too", async (t) => {
+    let open = 0;
+    const dripping = createServer((_request, response) => {
+      open += 1;
+      const drips = setInterval(() => response.write(" "), 20);
+      response.writeHead(200).once("close", () => {
+        clearInterval(drips);
+        open -= 1;
+      });
+    });
+    const url = `http://127.0.0.1:${await listening(dripping)}`;
+    t.onTestFinished(() => closed(dripping));
+    const said = cloudClient(url, "imp_any", { timeoutMs: 1_000 }).station();
+    await until(() => open === 1);
+    await sleep(200); // the head is read
+    setFlagsFromString("--expose-gc");
+    for (let i = 0; i < 3; i += 1) await sleep(50).then(() => runInNewContext("gc")() as void); // with the request goes what its signal would end
+    expect(await said).toMatchObject({ ok: false, message: expect.stringContaining("no whole answer within 1000 ms") });
+    await t.expect.poll(() => open, { timeout: 10_000 }).toBe(0);
   });
 
   test("with a refusal in the shape of ours, and a code that none of ours has: it is a page", async (t) => {
