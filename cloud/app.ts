@@ -84,6 +84,12 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
     tell(request, reply, deps);
     next();
   });
+  app.addHook("onRequest", (request, reply, next) => {
+    reply.raw.once("close", () => {
+      if (!reply.raw.writableFinished) tellCut(request, reply, deps);
+    });
+    next();
+  });
   readBodies(app, routes);
   await app.register(multipart, { limits: { files: 2, fields: 2, fileSize: limits.IMPORT_MAX_BYTES }, throwFileSizeLimit: false });
   await app.register(underPressure, {
@@ -123,20 +129,27 @@ function shed({ routeOptions: { config, url } }: FastifyRequest): Refusal | unde
 
 /** One line and one figure for every answer; the template of the address, never the address. Probes that find all well are told at `debug`. */
 function tell(request: FastifyRequest, reply: FastifyReply, { log, metrics }: Pick<Deps, "log" | "metrics">): void {
-  const endpoint = request.routeOptions.config.endpoint ?? (request.is404 ? "(none)" : (request.routeOptions.url ?? "(none)"));
-  metrics.answered(request.method, endpoint, reply.statusCode, reply.elapsedTime / 1000);
-  const { tenantId, credential } = request.caller ?? anonymous;
-  const who = tenantId ? { tenantId, credentialId: credential.id } : {};
+  const line = lineOf("request", request, reply, reply.statusCode);
+  metrics.answered(request.method, line.endpoint, reply.statusCode, reply.elapsedTime / 1000);
   const isProbe = request.routeOptions.config.route?.always && reply.statusCode < 400; // a balancer asks every second
-  log.plain[isProbe ? "debug" : "info"]({
-    event: "request",
-    requestId: request.id,
-    method: request.method,
-    endpoint,
-    status: reply.statusCode,
-    ms: Math.round(reply.elapsedTime * 10) / 10,
-    ...who,
-  });
+  log.plain[isProbe ? "debug" : "info"](line);
+}
+/** Of who went away before the end, for whom no other hook runs: a status is there where the answer had begun. */
+function tellCut(request: FastifyRequest, reply: FastifyReply, { log }: Pick<Deps, "log">): void {
+  log.plain.info(lineOf("request-cut", request, reply, reply.raw.headersSent ? reply.statusCode : undefined));
+}
+function lineOf(event: string, request: FastifyRequest, { elapsedTime }: FastifyReply, status: number | undefined) {
+  const { id, method, routeOptions, is404, caller } = request;
+  const { tenantId, credential } = caller ?? anonymous;
+  return {
+    event,
+    requestId: id,
+    method,
+    endpoint: routeOptions.config.endpoint ?? (is404 ? "(none)" : (routeOptions.url ?? "(none)")),
+    status,
+    ms: Math.round(elapsedTime * 10) / 10,
+    ...(tenantId ? { tenantId, credentialId: credential.id } : {}),
+  };
 }
 
 /** A request that is still unanswered after its time is told so; the hand that comes late finds the answer given. */

@@ -11,6 +11,7 @@ import type { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { boundHeld } from "../../cloud/held.ts";
 import { anonymous } from "../../cloud/http.ts";
+import { startCollector } from "../../fixtures/collector.ts";
 import { world } from "../world.ts";
 
 const SECOND = 1_000;
@@ -107,8 +108,11 @@ test.concurrent("large answers that nobody takes hold a share of the memory: a f
   await app.close();
 });
 
-test.concurrent("of who goes away in the middle of a request, or of an answer, nothing is kept", async ({ expect }) => {
-  const w = await world();
+test.concurrent("of who goes away in the middle of a request, or of an answer, nothing is kept but a line and a span", async (t) => {
+  const { expect } = t;
+  const collector = await startCollector();
+  t.onTestFinished(collector.end);
+  const w = await world({ settings: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
   const { hostname, port } = new URL(w.url);
   const asked: WeakRef<object>[] = [];
   w.app.server.on("request", (request: object) => void asked.push(new WeakRef(request)));
@@ -127,6 +131,15 @@ test.concurrent("of who goes away in the middle of a request, or of an answer, n
   setFlagsFromString("--expose-gc");
   const isKept = () => (runInNewContext("gc")(), asked.map((one) => one.deref() !== undefined));
   await expect.poll(isKept, { timeout: 20 * SECOND, interval: 100 }).toEqual([false, false]);
+  const isCut = (line: string) => line.includes('"request-cut"');
+  const cut = w
+    .logged()
+    .filter(isCut)
+    .map((line) => JSON.parse(line) as { requestId: string });
+  expect(cut).toMatchObject([{ endpoint: "/api/v2/api-keys" }, { endpoint: "/console/events", status: 200, tenantId: expect.any(String) }]);
+  const isTraced = () =>
+    cut.map(({ requestId }) => collector.spans.some(({ attributes }) => attributes["imprimatur.request_id"] === requestId));
+  await expect.poll(isTraced, { timeout: 20 * SECOND }).toEqual([true, true]);
 });
 
 test.concurrent(
