@@ -1,10 +1,12 @@
 // How much of bodies on their way in, and of answers on their way out, is held at a time: who sends or takes them slowly holds a share, and never all that there is.
+import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { fromOf, hasNoBody } from "./request.ts";
 
 const SMALL_BYTES = 65_536; // so many of these as a rate budget lets in are no danger
+const READY_BYTES = 1_048_576; // what an answer that is made while it is read has ready for its reader, about
 const ALL = "all";
 
 export function boundHeld(app: FastifyInstance): void {
@@ -21,6 +23,7 @@ export function boundHeld(app: FastifyInstance): void {
     if (keys.some((key, i) => (held.get(key) ?? 0) + bytes > Number(most[i])))
       return new Refusal("OVERLOADED", "as much is on its way to and fro as there is room for: send fewer at a time", undefined, {
         "retry-after": "1",
+        "cache-control": "no-store", // what it stands for may be kept for ever
       });
     for (const key of keys) add(key, bytes);
     raw.once("close", () => {
@@ -31,9 +34,10 @@ export function boundHeld(app: FastifyInstance): void {
   app.addHook("preParsing", (request, reply, payload, done) => done(hold(request, reply, announced(request)), payload));
   // What was done is answered; what was only read can be asked for again.
   app.addHook("onSend", (request, reply, payload, done) => {
-    const refusal = request.method === "GET" ? hold(request, reply, lengthOf(payload)) : null;
-    if (refusal) done(refusal);
-    else done(null, payload);
+    const refusal = request.method === "GET" ? hold(request, reply, lengthOf(payload, reply)) : null;
+    if (!refusal) return done(null, payload);
+    if (payload instanceof Readable) payload.destroy();
+    done(refusal);
   });
 }
 
@@ -44,4 +48,9 @@ function announced(request: FastifyRequest): number {
   const bytes = Number(request.headers["content-length"] ?? bodyLimit);
   return bytes > bodyLimit ? 0 : bytes;
 }
-const lengthOf = (payload: unknown): number => (typeof payload === "string" || Buffer.isBuffer(payload) ? payload.length : 0);
+function lengthOf(payload: unknown, reply: FastifyReply): number {
+  if (typeof payload === "string" || Buffer.isBuffer(payload)) return payload.length;
+  const { route } = reply.request.routeOptions.config;
+  if (!(payload instanceof Readable) || !route || route.endless) return 0;
+  return Number(reply.getHeader("content-length") ?? READY_BYTES);
+}

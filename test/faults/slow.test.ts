@@ -1,6 +1,7 @@
 // Too slow and too much: a dripping request, an answer that can't come in time, more work than the store can hold.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -12,9 +13,11 @@ import { limits } from "#shared/limits.ts";
 import { boundHeld } from "../../cloud/held.ts";
 import { anonymous } from "../../cloud/http.ts";
 import { startCollector } from "../../fixtures/collector.ts";
+import { routes } from "../../cloud/routes/index.ts";
 import { world } from "../world.ts";
 
 const SECOND = 1_000;
+const KEPT = "public, immutable, max-age=31536000";
 
 /** Sends the bytes, then nothing more, and waits for what the server makes of it. */
 const stall = (url: string, bytes: string): Promise<string> =>
@@ -84,17 +87,19 @@ test.concurrent("large bodies that don't come to their end hold a share of the m
   await expect.poll(async () => (await greedy.admin.post("/api-keys", document)).status, { timeout: 20 * SECOND }).toBe(400); // there is room again
 });
 
-test.concurrent("large answers that nobody takes hold a share of the memory: a further one is refused, and nothing that is small", async ({
-  expect,
-}) => {
+test.concurrent.for([
+  ["at once", (bytes: Buffer) => bytes],
+  ["as a stream", (bytes: Buffer) => Readable.from([bytes])],
+] as const)("large answers that nobody takes hold a share of the memory: a further one is refused, and nothing that is small; sent %s", async ([, sent], { expect }) => {
   const app = Fastify();
   app.decorateRequest("caller");
   app.addHook("onRequest", async (request) => void (request.caller = anonymous));
-  app.setErrorHandler((error: Refusal, _request, reply) => reply.code(error.status).send(error.body));
+  app.setErrorHandler((error: Refusal, _request, reply) => reply.code(error.status).headers(error.headers).send(error.body));
   boundHeld(app);
   const large = Buffer.alloc(limits.HELD_TENANT_MAX_BYTES / 4);
-  app.get("/large", async () => large);
-  app.get("/small", async () => "small");
+  const config = { route: routes[0] } as object;
+  app.get("/large", { config }, (_request, reply) => reply.headers({ "content-length": large.length, "cache-control": KEPT }).send(sent(large)));
+  app.get("/small", { config }, async () => "small");
   const url = await app.listen({ host: "127.0.0.1", port: 0 });
   const { hostname, port } = new URL(url);
   const readers = Array.from({ length: 4 }, () => connect(Number(port), hostname).pause());
@@ -103,10 +108,11 @@ test.concurrent("large answers that nobody takes hold a share of the memory: a f
   await Promise.all(taken);
   const statusOf = async (path: string) => (await fetch(`${url}${path}`)).status;
   expect([await statusOf("/large"), await statusOf("/small")]).toEqual([503, 200]);
+  expect((await fetch(`${url}/large`)).headers.get("cache-control")).toBe("no-store");
   for (const reader of readers) reader.destroy();
   await expect.poll(() => statusOf("/large"), { timeout: 20 * SECOND }).toBe(200);
   await app.close();
-});
+}); // oxfmt-ignore
 
 test.concurrent("of who goes away in the middle of a request, or of an answer, nothing is kept but a line and a span", async (t) => {
   const { expect } = t;
