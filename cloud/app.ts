@@ -214,7 +214,8 @@ function answerErrors(app: FastifyInstance, metrics: Metrics, limit: Limit): voi
     }
     // Closed by fastify, a client that is still sending hears of a broken connection and not of the answer. Node reads on to the body's end, in REQUEST_MAX_MS.
     // A drain's own `close` stays.
-    if (refusal.code === "PAYLOAD_TOO_LARGE" && !reply.raw.hasHeader("connection")) void reply.removeHeader("connection");
+    if (["PAYLOAD_TOO_LARGE", "OVERLOADED"].includes(refusal.code) && !reply.raw.hasHeader("connection"))
+      void reply.removeHeader("connection");
     const { headers, body } = told(refusal, request);
     const page = request.routeOptions.config.route?.refusalPage?.(refusal, askedBy(request));
     return reply

@@ -1,6 +1,6 @@
 // How much of bodies on their way in, and of answers on their way out, is held at a time: who sends or takes them slowly holds a share, and never all that there is.
 import { Readable } from "node:stream";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from "fastify";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { fromOf, hasNoBody } from "./request.ts";
@@ -31,7 +31,26 @@ export function boundHeld(app: FastifyInstance): void {
     });
     return null;
   }
-  app.addHook("preParsing", (request, reply, payload, done) => done(hold(request, reply, announced(request)), payload));
+  /** Of a body that doesn't say its length as much as has come, and up to three times as much for what is to come. */
+  function holdAsItComes(request: FastifyRequest, reply: FastifyReply, body: RequestPayload): void {
+    let [come, held] = [0, SMALL_BYTES];
+    const count = (chunk: Buffer) => {
+      come += chunk.length;
+      const isRead = body.listenerCount("error") > 0; // what nobody reads is kept by nobody
+      if (!isRead || come <= held || come > request.routeOptions.bodyLimit) return;
+      const refusal = hold(request, reply, 3 * held);
+      held *= 4;
+      if (!refusal) return;
+      body.off("data", count);
+      body.emit("error", refusal); // who reads it stops, and answers with that
+    };
+    body.on("data", count);
+  }
+  app.addHook("preParsing", (request, reply, payload, done) => {
+    const bytes = announced(request);
+    if (bytes === undefined) holdAsItComes(request, reply, payload);
+    done(bytes === undefined ? null : hold(request, reply, bytes), payload);
+  });
   // What was done is answered; what was only read can be asked for again.
   app.addHook("onSend", (request, reply, payload, done) => {
     const refusal = request.method === "GET" ? hold(request, reply, lengthOf(payload, reply)) : null;
@@ -41,12 +60,12 @@ export function boundHeld(app: FastifyInstance): void {
   });
 }
 
-/** Of a body that doesn't say its length, the most that it may have. One that is too large is refused, and a file isn't held. */
-function announced(request: FastifyRequest): number {
+/** Undefined where it isn't said. A body that is too large is refused, and a file isn't held. */
+function announced(request: FastifyRequest): number | undefined {
   const { bodyLimit, config } = request.routeOptions;
   if (hasNoBody(request) || config.route?.takesFile) return 0;
-  const bytes = Number(request.headers["content-length"] ?? bodyLimit);
-  return bytes > bodyLimit ? 0 : bytes;
+  const said = request.headers["content-length"];
+  return said === undefined ? undefined : Number(said) > bodyLimit ? 0 : Number(said);
 }
 function lengthOf(payload: unknown, reply: FastifyReply): number {
   if (typeof payload === "string" || Buffer.isBuffer(payload)) return payload.length;

@@ -1,5 +1,6 @@
 // Too slow and too much: a dripping request, an answer that can't come in time, more work than the store can hold.
 import { once } from "node:events";
+import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -86,6 +87,36 @@ test.concurrent("large bodies that don't come to their end hold a share of the m
   const document = { name: "k".repeat(70_000), scopes: [] };
   await expect.poll(async () => (await greedy.admin.post("/api-keys", document)).status, { timeout: 20 * SECOND }).toBe(400); // there is room again
 });
+
+test.concurrent("a body that doesn't say its length counts as what came of it: many small ones are taken, and large ones bounded", async ({ expect }) => {
+  const w = await world();
+  const BYTES = limits.EPCIS_BODY_MAX_BYTES;
+  const { secret } = await w.tenant("says no length");
+  const send = async (pieces: Iterable<Buffer>) => {
+    const headers = { authorization: `Bearer ${secret}`, "content-type": "application/json" };
+    const sent = request(`${w.url}/api/v2/epcis/capture`, { method: "POST", headers });
+    sent.on("error", () => {});
+    for (const piece of pieces) sent.write(piece);
+    const answered = once(sent, "response").then(([{ statusCode }]) => statusCode as number);
+    return { sent, answered };
+  };
+  const small = await Promise.all(Array.from({ length: 3 * (limits.HELD_TENANT_MAX_BYTES / BYTES) }, () => send([Buffer.from("{")])));
+  await sleep(200); // so that all are under way
+  for (const { sent } of small) sent.end("}");
+  expect(new Set(await Promise.all(small.map(({ answered }) => answered)))).toEqual(new Set([400]));
+  const third = Buffer.alloc(BYTES / 3, " ");
+  const large = await Promise.all(Array.from({ length: limits.HELD_TENANT_MAX_BYTES / BYTES + 1 }, () => send([third])));
+  expect(await Promise.race(large.map(({ answered }) => answered))).toBe(503);
+  const unread = connect(Number(new URL(w.url).port), "127.0.0.1").on("error", () => {});
+  unread.write(`GET /api/v2/products HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${secret}\r\ntransfer-encoding: chunked\r\n\r\n${(500_000).toString(16)}\r\n`);
+  unread.write(Buffer.alloc(500_000));
+  expect(String((await once(unread, "data"))[0])).toContain("HTTP/1.1 200");
+  unread.destroy();
+  for (const { sent, answered } of large) {
+    answered.catch(() => {});
+    sent.destroy();
+  }
+}); // oxfmt-ignore
 
 test.concurrent.for([
   ["at once", (bytes: Buffer) => bytes],
