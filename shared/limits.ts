@@ -132,7 +132,7 @@ export const limitTable = {
   BODY_PROMPT_MS: [1_000, "Of a request that takes longer to arrive the credential is looked at once more, before anything is done"],
   HELD_MAX_BYTES: [
     536_870_912,
-    "Bodies that come in and answers that go out on one node, those over 64 kB: a further one is 503 OVERLOADED before anything is done",
+    "Bodies that come in and answers that go out on one node, those over 64 kB: a further one is 503 OVERLOADED before anything is done. An answer of unknown length counts as 1 MB",
   ],
   HELD_TENANT_MAX_BYTES: [134_217_728, "Those of one tenant, or of an address without a credential"],
   REQUEST_MAX_MS: [30_000, "Time to receive a whole request (408), and to answer it (503)"],

@@ -25,7 +25,7 @@ const KEY_SCOPES = ["aidc:read", "aidc:write"];
 const SEEN_EVERY_MS = 10_000; // how exactly it is known when a device was last heard of
 const POLL_INTERVAL_MS = 2_000;
 const CHANGES_MAX_ROWS = 2_000; // of one look, which comes every second
-const LITTLE_BYTES = 2_048; // of what a station says of itself: where they all together say more than so many rows of it, only those that say little are looked at
+const LITTLE_BYTES = 2_048; // what most stations say of themselves; where a look would read more than CHANGES_MAX_ROWS of it, it leaves out those that say more
 
 /** Its own report counts for as long as it is heard from; one that was heard from after a report that it is offline is online. */
 function statusOf({ report: { status = "online", statusAt = 0 }, lastSeenAt }: Row, now: number): Device["status"] {
