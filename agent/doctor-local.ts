@@ -1,5 +1,5 @@
 // What the doctor finds on this machine itself: the settings, the disk, the buffer, and whether the eye reads what the pen draws.
-import { accessSync, constants, existsSync, lstatSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readlinkSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { digitalLink } from "#shared/gs1.ts";
 import { Refusal } from "#shared/errors.ts";
@@ -29,8 +29,7 @@ export function configLine({ printers, scanners, operators }: AgentConfig, file:
 export function diskLine({ dataDir }: AgentConfig): Line {
   const { well, odd, bad } = linesOf("disk");
   const folder = nearestThere(resolve(dataDir));
-  if (!existsSync(dataDir) && lstatSync(dataDir, { throwIfNoEntry: false })?.isSymbolicLink())
-    return bad(`${dataDir} is a link that leads nowhere, as to a disk that isn't mounted: mount it, or set dataDir`);
+  if (!existsSync(folder)) return bad(`${folder} is a link that leads nowhere, as to a disk that isn't mounted: mount it, or set dataDir`);
   try {
     accessSync(folder, constants.W_OK | constants.X_OK);
   } catch (error) {
@@ -41,7 +40,15 @@ export function diskLine({ dataDir }: AgentConfig): Line {
   if (freeBytes < ROOM_MIN_BYTES) return bad(`${free}: nothing is claimed below ${ROOM_MIN_BYTES / MIB} MiB, make room`);
   return freeBytes < ROOM_GOOD_BYTES ? odd(`${free}: make room before an outage fills them`) : well(free);
 }
-const nearestThere = (folder: string): string => (existsSync(folder) ? folder : nearestThere(dirname(folder)));
+/** A link is there, wherever it leads. */
+const nearestThere = (path: string): string => (existsSync(path) || isLink(path) ? path : nearestThere(dirname(path)));
+function isLink(path: string): boolean {
+  try {
+    return readlinkSync(path) !== "";
+  } catch {
+    return false; // nothing, or no link, or below what is no folder
+  }
+}
 
 /** Whether an agent has the buffer, and with it the devices: one whose console isn't known can't be asked for them. */
 export function isHeld({ dataDir }: AgentConfig): boolean {

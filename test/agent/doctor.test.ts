@@ -223,12 +223,17 @@ test.runIf(process.getuid?.() === 0)(
   },
 );
 
-test("a folder that is a link to a disk that isn't mounted isn't called free for the buffer: the station couldn't start", async (t) => {
-  const { floor, file } = await floorWith(t, { eyes: "hand" });
-  symlinkSync("/nowhere/mounted", floor.config.dataDir);
-  expect((await checked(file)).of("disk")).toMatch(
-    /^FAIL: .*agent is a link that leads nowhere, as to a disk that isn't mounted: mount it, or set dataDir$/,
-  );
+test("a folder that is, or lies below, a link to a disk that isn't mounted isn't called free for the buffer: the station couldn't start", async (t) => {
+  const { floor } = await floorWith(t, { eyes: "hand" });
+  const [link, circle, file] = [join(floor.folder, "link"), join(floor.folder, "circle"), join(floor.folder, "file")];
+  symlinkSync("/nowhere/mounted", link);
+  symlinkSync(circle, circle);
+  writeFileSync(file, "");
+  const disk = async (dataDir: string) => (await checked(settingsFile(floor, { dataDir }))).of("disk");
+  const nowhere = (path: string) => `FAIL: ${path} is a link that leads nowhere, as to a disk that isn't mounted: mount it, or set dataDir`;
+  for (const dataDir of [link, `${link}/`, join(link, "station")]) expect(await disk(dataDir)).toBe(nowhere(link));
+  expect(await disk(join(circle, "station"))).toBe(nowhere(circle));
+  expect(await disk(join(file, "station"))).toMatch(/^FAIL: .*can't be written/);
 });
 
 test("a buffer of a newer agent, a label too small and a key that may only read are told before the first job meets them", async (t) => {
