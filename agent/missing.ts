@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { join, resolve } from "node:path";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
-import { isInUse, sealedIn } from "./buffer-file.ts";
+import { isInUse, judged, sealedIn } from "./buffer-file.ts";
 import { cloudClient, type Said } from "./cloud.ts";
 import { BUFFER_FILE, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
 import { whyUnmet } from "./meeting.ts";
@@ -10,18 +10,23 @@ import { bufferOfService } from "./unit.ts";
 
 const USAGE = "imprimatur agent missing --since TIME [--config FILE]";
 const OPTIONS = { since: { type: "string" }, config: { type: "string" } } as const;
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/; // whatever else is read as a time may be a later one, after which nothing is missing
+/** What the buffer dates by the station's clock is looked for from this long before: as much may that one have been behind. */
+const ASKEW_MAX_MS = 86_400_000;
 
 /** 1 where there are some. */
 export async function missing(argv: string[]): Promise<number> {
   const { since = "", config: file } = argumentsOf(USAGE, OPTIONS, argv);
   const from = Date.parse(since);
-  if (Number.isNaN(from))
+  if (!MOMENT.test(since) || Number.isNaN(from))
     throw new ConfigError(`--since is the time to which the cloud was set back, such as 2026-11-29T03:00:00Z (usage: ${USAGE})`, 2);
   const { cloud: origin, key, dataDir: told } = loadAgentConfig(file);
   const dataDir = bufferOfService(resolve(file ?? DEFAULT_FILE)) ?? told;
   const buffer = join(dataDir, BUFFER_FILE);
   if (isInUse(dataDir, buffer)) throw new ConfigError(`an agent works in ${dataDir}: stop it while this looks`);
-  const left = new Map(sealedIn(dataDir, buffer, from).map((one) => [one.attempt_id, one]));
+  const whole = judged(dataDir, buffer);
+  if (!whole.good) throw new ConfigError(`${buffer} can't be read: ${whole.why}`);
+  const left = new Map(sealedIn(dataDir, buffer, from - ASKEW_MAX_MS).map((one) => [one.attempt_id, one]));
   const oldest = [...left.values()].map(({ job_ref: ref }) => ref).toSorted()[0] ?? "";
   const cloud = cloudClient(origin, key);
   const answered = async <T>(ask: () => Promise<Said<T>>): Promise<T> => {

@@ -1,6 +1,9 @@
 // imprimatur agent missing: after its cloud was set back, a station tells which labels that one had sealed and doesn't know any more.
 import { execFile } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { systemClock } from "../../agent/clock.ts";
 import { settingsFile } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
@@ -37,4 +40,32 @@ test("labels that the cloud had sealed and doesn't have any more are listed, and
   expect(await missing(file, "--since", "2099-01-01T00:00:00Z")).toEqual({ code: 0, out: HEAD, complaints: "" });
   expect(await missing(file, "--since", "yesterday")).toEqual({ code: 2, out: "", complaints: expect.stringContaining("--since is the time to which") });
   expect((await missing(settingsFile(floor, { dataDir: `${floor.folder}/none` }), ...since)).complaints).toMatch(/^imprimatur agent: ENOENT.*see dataDir\n$/);
+}); // oxfmt-ignore
+
+test("what a station sealed whose clock was behind is listed too", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop);
+  const HOUR_MS = 3_600_000;
+  const station = await stationOn(t, floor, { clock: { ...systemClock, now: () => Date.now() - 2 * HOUR_MS } });
+  const { job_ref: ref, serial } = await shop.issue();
+  await sealedHere(station, ref);
+  await station.end();
+  await setBack(w, ref);
+  const { code, out } = await missing(settingsFile(floor), "--since", new Date(Date.now() - HOUR_MS).toISOString());
+  expect([code, out.split("\n")[1]]).toEqual([1, expect.stringContaining(`${serial},`)]);
+});
+
+test("a time that isn't told whole, and a buffer that can't be read, are no list without labels", async (t) => {
+  const floor = await floorOf(t, w.url, await printShop(w));
+  const file = settingsFile(floor);
+  for (const since of ["3", "12/10/2026", "2026-11-29 03:00", "2026-11-29T03:00", "2026-11-31T25:00:00Z"])
+    expect(await missing(file, "--since", since)).toEqual({ code: 2, out: "", complaints: expect.stringContaining("--since is the time to which") });
+  mkdirSync(floor.config.dataDir);
+  const buffer = join(floor.config.dataDir, "station.db");
+  for (const [bytes, why] of [["", "it is empty"], ["no database, and as long as the head of one: ".repeat(40), "file is not a database"]] as const) {
+    writeFileSync(buffer, bytes);
+    const { code, out, complaints } = await missing(file, "--since", "2026-01-01T00:00:00Z");
+    expect([code, out, complaints]).toEqual([1, "", `imprimatur agent: ${buffer} can't be read: ${why}\n`]);
+    expect(readFileSync(buffer, "utf8")).toBe(bytes);
+  }
 }); // oxfmt-ignore
