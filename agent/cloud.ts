@@ -182,8 +182,8 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     orphan: (orphan: OrphanReport, idempotencyKey: string, correlation: string | null = null) =>
       call("POST", `${API}/aidc/orphans`, Orphan, { json: orphan, key: idempotencyKey, correlation }),
     issue: (job: JobCreate, idempotencyKey: string) => call("POST", `${API}/aidc/jobs`, Job, { json: job, key: idempotencyKey }),
-    /** A page of the jobs that a device holds. */
-    jobs: (query: { device: string; state: string; cursor?: string }) =>
+    /** A page of the jobs in a state: those that a device holds, or all. */
+    jobs: (query: { device?: string; state: string; cursor?: string }) =>
       call("GET", `${API}/aidc/jobs?${new URLSearchParams({ ...query, limit: String(limits.PAGE_MAX_ITEMS) }).toString()}`, listOf(Job)),
     evidence: (ref: string) => call("GET", `${API}/aidc/jobs/${ref}/evidence`, EvidenceBundle),
     history: (ref: string) => call("GET", `${API}/aidc/jobs/${ref}/history`, JobHistory),

@@ -36,9 +36,8 @@ export async function missing(argv: string[]): Promise<number> {
     await sleep(said.retryAfterMs ?? 1_000);
     return answered(ask);
   };
-  const { device } = await answered(cloud.station);
   async function strike(cursor: string): Promise<void> {
-    const query = { device: device.id, state: "SEALED", ...(cursor === "" ? {} : { cursor }) };
+    const query = { state: "SEALED", ...(cursor === "" ? {} : { cursor }) }; // of any device: this station may have been another one
     const { data, nextCursor } = await answered(() => cloud.jobs(query)); // the latest first
     for (const { attempt_id: attemptId } of data) left.delete(attemptId ?? "");
     if (nextCursor !== null && left.size > 0 && !data.some(({ job_ref: ref }) => ref < oldest)) await strike(nextCursor);

@@ -18,7 +18,7 @@ const missing = (file: string, ...args: string[]) =>
     );
   });
 
-test("labels that the cloud had sealed and doesn't have any more are listed, and no others; an agent that works isn't disturbed", async (t) => {
+test("labels that the cloud had sealed and doesn't have any more are listed, and no others, also by a station that was enrolled anew; an agent that works isn't disturbed", async (t) => {
   const shop = await printShop(w);
   const floor = await floorOf(t, w.url, shop);
   const file = settingsFile(floor);
@@ -37,6 +37,8 @@ test("labels that the cloud had sealed and doesn't have any more are listed, and
     "",
     [["serial", "digital_link", "job_ref"], [lost.serial, lost.digital_link, lost.job_ref], [""]],
   ]);
+  const anew = await missing(settingsFile(floor, { key: (await shop.newDevice("line 7")).secret }), ...since); // as where the backup has no such device
+  expect([anew.code, anew.out]).toEqual([1, out]);
   expect(await missing(file, "--since", "2099-01-01T00:00:00Z")).toEqual({ code: 0, out: HEAD, complaints: "" });
   expect(await missing(file, "--since", "yesterday")).toEqual({ code: 2, out: "", complaints: expect.stringContaining("--since is the time to which") });
   expect((await missing(settingsFile(floor, { dataDir: `${floor.folder}/none` }), ...since)).complaints).toMatch(/^imprimatur agent: ENOENT.*see dataDir\n$/);
