@@ -3,7 +3,7 @@ import { signal } from "#shared/web/dom.ts";
 import { isLink } from "#shared/web/scanned.ts";
 import { isKept, isScannedHere, isTold, notTold, QUIET, type Result, show } from "./results.ts";
 import { say } from "./speech.ts";
-import { type Answer, api, here, isCut, type Job, type Label, type No, setHere, state, type Verdict } from "./station.ts";
+import { type Answer, api, here, isCut, type Job, type Label, type No, setHere, type State, state, type Verdict } from "./station.ts";
 import { looksLikeLink } from "./wedge.ts";
 
 /** What is said of which label, or what else it is of, once somebody is signed in: that may be another than who pressed the button. */
@@ -37,9 +37,11 @@ const confirmed = (question: Omit<Extract<Sheet, { kind: "confirm" }>, "kind">):
 
 const name = () => here.peek()?.operator.name;
 const noted = (colour: Result["colour"], serial?: string): Result => ({ colour, what: "noted", serial, by: name(), frame: true });
-export const hindered = ({ status, message, code }: No): void =>
-  show(status === 0 ? { colour: "bad", what: "no_answer" } : { colour: "warn", what: "not_now", words: message, code });
-const refused = (no: No, again: () => void, said?: Said): void => (no.status === 401 ? openSignIn(again, said) : hindered(no));
+/** `serial`: of several things that were said this one. */
+export const hindered = ({ status, message, code }: No, serial?: string): void =>
+  show({ serial, ...(status === 0 ? { colour: "bad", what: "no_answer" } : { colour: "warn", what: "not_now", words: message, code }) });
+const refused = (no: No, again: () => void, said: Said): void =>
+  no.status === 401 ? openSignIn(again, said) : hindered(no, said.serial || undefined);
 async function once(about: Said, act: () => Promise<Answer<unknown>>, done: Result | undefined, again: () => void): Promise<boolean> {
   if (busy.peek().some(({ serial }) => serial === about.serial)) return false;
   busy.value = [...busy.peek(), about];
@@ -106,15 +108,16 @@ export function explain(label: Label, words: string, title: string): void {
     () => explain(label, words, title),
   );
 }
-export const ofRefused = (n: number): Pick<Said, "serial"> => ({ serial: `# ${n}` });
-export const seenTo = (n: number): void =>
+type RefusedWord = State["quarantine"][number];
+export const ofRefused = ({ job_ref: ref, code }: RefusedWord): Pick<Said, "serial"> => ({ serial: ref ?? code });
+export const seenTo = (row: RefusedWord): void =>
   signedIn(
     () =>
       void once(
-        { title: say().seenTo, ...ofRefused(n) },
-        () => api.seenTo(n),
+        { title: say().seenTo, ...ofRefused(row) },
+        () => api.seenTo(row.n),
         noted("good"),
-        () => seenTo(n),
+        () => seenTo(row),
       ),
   );
 export const tested = signal<Record<string, string | No | undefined>>({});

@@ -82,15 +82,16 @@ function Quarantine({ all }: { all: State["quarantine"] }) {
     h(
       "ul",
       { class: "rows" },
-      all.map(({ n, job_ref: ref, code, message, at }) =>
-        h(
+      all.map((row) => {
+        const { n, job_ref: ref, code, message, at } = row;
+        return h(
           "li",
           { key: n },
           h("div", null, h("strong", { class: "code" }, code), h("span", { class: "code" }, ref ?? ""), h(Refused, { code, message })),
           at !== null && h(Time, { at }),
-          h(Button, { title: words.seenTo, disabled: isHeld(ofRefused(n)) || !isRead, onPress: () => seenTo(n) }),
-        ),
-      ),
+          h(Button, { title: words.seenTo, disabled: isHeld(ofRefused(row)) || !isRead, onPress: () => seenTo(row) }),
+        );
+      }),
     ),
   );
 }

@@ -373,14 +373,14 @@ describe.skipIf(!executable)("the console", async () => {
     await expect.poll(pressed).toEqual([]);
   });
 
-  test("while the station hasn't answered to one thing, another can be said: a test label of one printer holds up no answer", async (t) => {
+  test("while the station hasn't answered to one thing, another can be said: a test label of one printer holds up no answer, and where that fails it is named", async (t) => {
     const { shop, station } = await lineOf(t, w, HAND);
     const { page } = await visit(t, station, {}, "#upkeep");
     await wedge(page, OPERATOR.badge);
     const line = Promise.withResolvers<void>();
     await page.route("**/test", async (route) => {
       await line.promise;
-      await route.continue();
+      await route.abort();
     });
     await button(page, "Print a test label").click();
     await page.locator("dialog .serial", { hasText: "printer" }).waitFor();
@@ -396,6 +396,7 @@ describe.skipIf(!executable)("the console", async () => {
     await test.waitFor();
     expect(await test.innerText()).toBe("Print a test label");
     line.resolve();
+    await outcome(page, "bad", "printer").waitFor(); // which of the two got no answer
     await test.waitFor({ state: "detached" });
   });
 
