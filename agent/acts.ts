@@ -57,12 +57,12 @@ export function serveActs(app: FastifyInstance, deps: ActDeps): void {
   });
 }
 
-/** Whoever heard nothing presses again soon, and means no second label. */
+/** Who heard nothing and presses again within that time means the same reprint, and no second one. */
 const AGAIN_MS = 600_000;
 /** A sealed label's serial once more: a job of its own, which only the cloud can issue. */
 function reprints({ floor, cloud, station }: ActDeps) {
   const { store, clock } = floor;
-  /** Of which nobody knows whether they were issued, by the label that they replace; asked for anew they are the same. */
+  /** Reprints whose answer never came, by the attempt whose label they replace: asked for again they go out under the same Idempotency-Key, of which the cloud issues one job. */
   const unheard = new Map<string, { issue(): ReturnType<CloudClient["issue"]>; until: number }>();
   return async (ref: string, operator: string): Promise<{ job_ref: string }> => {
     const [attempt] = store.ofJob(ref);

@@ -53,7 +53,7 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
   const namedAt = new Map<string, number>();
   function name(jobRef: string): void {
     const now = clock.now();
-    namedAt.delete(jobRef); // the latest is the last: who names very many makes nobody go through them all
+    namedAt.delete(jobRef); // kept in the order of their times, so that the first that is young enough ends the round below
     namedAt.set(jobRef, now);
     for (const [ref, at] of namedAt) {
       if (now - at <= config.claim.leaseSeconds * 1_000) break; // no lease is older

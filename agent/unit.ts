@@ -68,9 +68,9 @@ const isUnder = (folder: string, path: string): boolean => path.startsWith(`${fo
 /** A user of its own implies a /tmp of its own: from there nothing could be started. */
 const isOutOfSight = (path: string): boolean => isUnder("/tmp", path) || isUnder("/var/tmp", path);
 export const startsUnseen = (): boolean => [process.execPath, launcher].some(isOutOfSight);
-/** An upgrade takes it away, and what starts as a user of its own can't bring another. */
+/** On the Node below the program's own folder: an upgrade takes it away, and the service's user may not write another one there. */
 export const startsBrought = (): boolean => isUnder(dirname(launcher), process.execPath);
-/** Where others may not pass, or not read: to root's files the service's own user is another. */
+/** The first place on the way to Node or to the program that not every user may enter, run or read, and so not the service's. */
 export const closedTo = (): string | undefined =>
   [process.execPath, launcher].flatMap(wayTo).find((place) => (statSync(place).mode & (place === launcher ? 0o004 : 0o001)) === 0);
 const wayTo = (place: string): string[] => (dirname(place) === place ? [place] : [...wayTo(dirname(place)), place]);

@@ -6,7 +6,7 @@ import { say } from "./speech.ts";
 import { type Answer, api, here, isCut, type Job, type Label, type No, setHere, type State, state, type Verdict } from "./station.ts";
 import { looksLikeLink } from "./wedge.ts";
 
-/** What is said of which label, or what else it is of, once somebody is signed in: that may be another than who pressed the button. */
+/** Which button it was, and of what: of a label by its serial, of a printer by its name, of a refused word by its job. Whoever signs in sees it, who may be another than who pressed it. */
 type Said = { title: string; serial: string };
 export type Sheet =
   | { kind: "sign-in"; act?: () => void; said?: Said | undefined }
@@ -16,7 +16,7 @@ export const sheet = signal<Sheet | undefined>(undefined);
 export const pin = signal("");
 /** In words, or as the station refused it. */
 export const pinFault = signal<string | No | undefined>(undefined);
-/** What the station hasn't answered to yet: of that nothing is said twice meanwhile, and a test label or a reprint may take long. */
+/** What the station hasn't answered to yet: of the same label, printer or job nothing more is said meanwhile. Of others it is: a test label or a reprint may take long. */
 const busy = signal<readonly Said[]>([]);
 /** Nothing can be said to the station now of this. */
 export const isHeld = ({ serial }: Pick<Said, "serial">): boolean => isCut.value || busy.value.some((one) => one.serial === serial);
@@ -85,6 +85,7 @@ export function reprint(job: Pick<Job, "job_ref" | "serial">): void {
   const go = () => void once(about, () => api.reprint(job.job_ref), noted("warn", job.serial), go);
   signedIn(() => confirmed({ ...about, words: say().confirm.reprint, go }));
 }
+/** Of the station as a whole. */
 export const PAUSE: Said = { title: "", serial: "" };
 export const setPaused = (is: boolean): void =>
   void once(
