@@ -26,7 +26,12 @@ export async function missing(argv: string[]): Promise<number> {
   if (isInUse(dataDir, buffer)) throw new ConfigError(`an agent works in ${dataDir}: stop it while this looks`);
   const whole = judged(dataDir, buffer);
   if (!whole.good) throw new ConfigError(`${buffer} can't be read: ${whole.why}`);
-  const left = new Map(sealedIn(dataDir, buffer, from - ASKEW_MAX_MS).map((one) => [one.attempt_id, one]));
+  const { sealed, firstAt } = sealedIn(dataDir, buffer, from - ASKEW_MAX_MS);
+  if (firstAt === null || firstAt > from)
+    process.stderr.write(
+      `imprimatur agent: ${buffer} knows of no label before ${firstAt === null ? "now" : new Date(firstAt).toISOString()}: what was sealed before that, and is forgotten or in a file set aside, isn't listed\n`,
+    );
+  const left = new Map(sealed.map((one) => [one.attempt_id, one]));
   const oldest = [...left.values()].map(({ job_ref: ref }) => ref).toSorted()[0] ?? "";
   const cloud = cloudClient(origin, key);
   const answered = async <T>(ask: () => Promise<Said<T>>): Promise<T> => {

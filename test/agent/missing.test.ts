@@ -25,7 +25,7 @@ test("labels that the cloud had sealed and doesn't have any more are listed, and
   const station = await stationOn(t, floor);
   const [kept, lost] = [await shop.issue(), await shop.issue()];
   for (const { job_ref: ref } of [kept, lost]) await sealedHere(station, ref);
-  const since = ["--since", "2026-01-01T00:00:00Z"];
+  const since = ["--since", new Date().toISOString()];
   expect(await missing(file, ...since)).toEqual({ code: 1, out: "", complaints: expect.stringMatching(/^imprimatur agent: an agent works in .*: stop it while this looks/) });
   await station.end();
   const HEAD = "serial,digital_link,job_ref,sealed_at\n";
@@ -39,6 +39,8 @@ test("labels that the cloud had sealed and doesn't have any more are listed, and
   ]);
   const anew = await missing(settingsFile(floor, { key: (await shop.newDevice("line 7")).secret }), ...since); // as where the backup has no such device
   expect([anew.code, anew.out]).toEqual([1, out]);
+  const early = await missing(file, "--since", "2020-01-01T00:00:00Z");
+  expect([early.out, early.complaints]).toEqual([out, expect.stringMatching(/station\.db knows of no label before 20.*Z: what was sealed before that, and is forgotten/)]);
   expect(await missing(file, "--since", "2099-01-01T00:00:00Z")).toEqual({ code: 0, out: HEAD, complaints: "" });
   expect(await missing(file, "--since", "yesterday")).toEqual({ code: 2, out: "", complaints: expect.stringContaining("--since is the time to which") });
   expect((await missing(settingsFile(floor, { dataDir: `${floor.folder}/none` }), ...since)).complaints).toMatch(/^imprimatur agent: ENOENT.*see dataDir\n$/);
