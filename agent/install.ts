@@ -1,6 +1,6 @@
 // imprimatur agent install: the station as a service of this machine. It says what it would do and does it only when told.
 import { execFileSync } from "node:child_process";
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { type AgentConfig, BUFFER_FILE, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
@@ -63,7 +63,8 @@ const moveOf = (kept: string): string =>
 /** A machine has one service of a station: a second one takes the first one's place, and its buffer. */
 function whoseOther(at: string, file: string): string {
   const other = settingsIn(at);
-  return other === undefined || other === file ? "" : `, which is of ${other}: that station ends here`;
+  const isSame = other === undefined || (existsSync(other) ? realpathSync(other) === realpathSync(file) : other === file); // by a link, perhaps
+  return isSame ? "" : `, which is of ${other}: that station ends here`;
 }
 
 /** The file alone: a service has nothing of the environment that it is installed from. */

@@ -1,7 +1,7 @@
 // imprimatur agent install: what it would do is said first, the unit is hardened and drives what the settings name, and it goes away again.
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
@@ -82,7 +82,10 @@ test("--yes installs it where it is told to, says whose place it takes, and --un
   expect(readdirSync(join(root, "etc/systemd/system/multi-user.target.wants"))).toEqual(["imprimatur-agent.service"]);
   const second = join(folder, "100 %.json");
   copyFileSync(file, second);
-  expect((await install("--root", root)).out).toMatch(/^would write .*, over the one that is there\n/);
+  const link = join(folder, "link.json");
+  symlinkSync(file, link);
+  for (const same of [file, link])
+    expect((await installWith({}, "--config", same, "--root", root)).out).toMatch(/^would write .*, over the one that is there\n/);
   expect((await installWith({}, "--config", second, "--root", root, "--yes")).out).toContain(
     `, which is of ${file}: that station ends here\n`,
   );
