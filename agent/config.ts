@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { Ajv, type ErrorObject } from "ajv";
 import { type Static, type TSchema, Type } from "typebox";
 import { codeOf } from "#shared/fault.ts";
+import { FOLDER, FOLDER_WORDS } from "#shared/folder.ts";
 import { limits } from "#shared/limits.ts";
 import { ConfigError } from "#shared/arguments.ts";
 import { nameTwice } from "#shared/name-twice.ts";
@@ -25,11 +26,10 @@ const BYTE_ORDER_MARK = /^\uFEFF/; // Windows' editors put one before what they 
 const Url = Type.String({ minLength: 1, maxLength: 2_048 });
 
 const PIN = "^\\d{4,12}$";
-const FOLDER = "^(?!\\s)[^\\0]+$"; // better-sqlite3 leaves blanks out before a file's name, and opens another one
 const wordsOfPatterns: Record<string, string> = {
   ...patternWords,
   [PIN]: "must have 4 to 12 digits",
-  [FOLDER]: "must be a folder's path, which doesn't begin with a blank",
+  [FOLDER]: FOLDER_WORDS,
 };
 
 const said = <S extends TSchema>(schema: S, description: string): S => ({ ...schema, description });

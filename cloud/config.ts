@@ -2,6 +2,7 @@
 import { isIP } from "node:net";
 import { parseEnv } from "node:util";
 import { ConfigError } from "#shared/arguments.ts";
+import { FOLDER, FOLDER_WORDS } from "#shared/folder.ts";
 import { limits } from "#shared/limits.ts";
 import { nameTwice } from "#shared/name-twice.ts";
 import { nearest } from "#shared/nearest.ts";
@@ -130,8 +131,7 @@ const sealingKeyFile = (value: string): string[] => {
   return keys;
 };
 const folder = (value: string): string => {
-  // better-sqlite3 leaves blanks out before a file's name: the database would lie elsewhere than the keys.
-  if (/^\s|\0/.test(value)) throw new Error("must be the path of a folder, which doesn't begin with a blank");
+  if (!new RegExp(FOLDER).test(value)) throw new Error(FOLDER_WORDS);
   return value;
 };
 const anchor = (value: string): string => {

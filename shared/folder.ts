@@ -1,6 +1,10 @@
-// What both programs ask of a disk: folders that are needed and may not be there yet, that a power cut changes no name in them, and whether a name still leads to the file that was opened.
+// What both programs ask of a disk: what a folder may be called, folders that are needed and may not be there yet, that a power cut changes no name in them, and whether a name still leads to the file that was opened.
 import type { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
 import type { dirname } from "node:path";
+
+/** better-sqlite3 leaves blanks out before a file's name: the database would lie elsewhere than what lies beside it. What ~ is only a shell knows. */
+export const FOLDER = "^(?![\\s~])[^\\0]+$";
+export const FOLDER_WORDS = "must be a folder's path, which doesn't begin with a blank or ~";
 
 type Disk = { existsSync: typeof existsSync; mkdirSync: typeof mkdirSync; statSync: typeof statSync };
 type Handles = { closeSync: typeof closeSync; fsyncSync: typeof fsyncSync; openSync: typeof openSync };

@@ -173,9 +173,10 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
   [
     "a buffer's folder of blanks, where SQLite would open a file of the disk's own root",
     { ...least, dataDir: "  " },
-    /^dataDir must be a folder's path, which doesn't begin with a blank$/,
+    /^dataDir must be a folder's path, which doesn't begin with a blank or ~$/,
   ],
   ["a blank before the buffer's folder", { ...least, dataDir: " data" }, /^dataDir must be a folder's path/],
+  ["a folder of the shell's home, which no shell has spelt out", { ...least, dataDir: "~/data" }, /^dataDir must be a folder's path/],
   ["a list", [], /one JSON object/],
 ];
 test.each(wrong)("%s is refused by name", (_what, settings, says) => {

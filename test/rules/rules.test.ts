@@ -75,7 +75,8 @@ test.each([
     { IMPRIMATUR_SEALING_KEY: String.raw`the-newest-of-two-keys-0001\nthe-older-of-two-keys-000002` },
     String.raw`\n between what look like two keys`,
   ],
-  [{ IMPRIMATUR_DATA_DIR: " /var/lib/imprimatur" }, "IMPRIMATUR_DATA_DIR: must be the path of a folder, which doesn't begin with a blank"],
+  [{ IMPRIMATUR_DATA_DIR: " /var/lib/imprimatur" }, "IMPRIMATUR_DATA_DIR: must be a folder's path, which doesn't begin with a blank or ~"],
+  [{ IMPRIMATUR_DATA_DIR: "~/imprimatur" }, "IMPRIMATUR_DATA_DIR: must be a folder's path, which doesn't begin with a blank or ~"],
 ])("the setting %j is refused by name", (env, words) => expect(() => configFrom(env)).toThrow(words));
 
 test("an address that no URL has is listened at where another one is told", () => {
