@@ -8,7 +8,7 @@ import { closed } from "#shared/wire/common.ts";
 import { skip } from "./answers.ts";
 import type { Task } from "./attempt.ts";
 import type { CloudClient } from "./cloud.ts";
-import { isRefusal } from "./fates.ts";
+import { isAway, isRefusal } from "./fates.ts";
 import type { Lane } from "./lane.ts";
 import type { Operators } from "./operator.ts";
 import { bodyOf, Text } from "./request-body.ts";
@@ -73,7 +73,7 @@ function reprints({ floor, cloud, station }: ActDeps) {
     const { issue } = known && clock.now() < known.until ? known : { issue: issueOf(attempt.task, operator) };
     unheard.set(newest.attemptId, { issue, until: clock.now() + AGAIN_MS });
     const answer = await issue();
-    if (answer.ok || isRefusal(answer)) unheard.delete(newest.attemptId);
+    if (answer.ok || (isRefusal(answer) && !isAway(answer))) unheard.delete(newest.attemptId); // who is asked to wait knows nothing yet
     if (answer.ok) return { job_ref: answer.value.job_ref };
     if (!isRefusal(answer)) throw new Refusal("NOT_READY", saying("reprint_cloud_away"));
     throw new Refusal("ILLEGAL_TRANSITION", saying("reprint_refused", { why: `${answer.code}: ${answer.message}` }), {

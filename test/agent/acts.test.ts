@@ -97,6 +97,8 @@ test("a reprint of which nobody heard, as where a proxy answers in the cloud's p
   network.rule(({ path }) => (path.endsWith("/aidc/jobs") ? { status: 502, page: "<html>Bad gateway</html>", isDone: true } : "pass"));
   const unheard = await reprint();
   expect([unheard.status, unheard.body.error.code]).toEqual([503, "NOT_READY"]);
+  network.rule(({ path }) => (path.endsWith("/aidc/jobs") ? { status: 429, code: "RATE_LIMITED" } : "pass"));
+  expect((await reprint()).body.error).toMatchObject({ code: "ILLEGAL_TRANSITION", details: { code: "RATE_LIMITED" } });
   network.rule(() => "pass");
   const { status, body } = await reprint();
   expect(status).toBe(200);
