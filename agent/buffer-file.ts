@@ -175,7 +175,7 @@ export function judged(dataDir: string, file: string): Judged {
   }
 }
 
-type Sealed = { attempt_id: string; job_ref: string; serial: string; link: string; sealed_at: string };
+type Sealed = { attempt_id: string; job_ref: string; gtin: string; serial: string; link: string; sealed_at: string };
 /** What the cloud has sealed since, as far as this station knows, and when the first attempt began that it remembers; refuses where an agent works. */
 export function sealedIn(dataDir: string, file: string, since: number): { sealed: Sealed[]; firstAt: number | null } {
   const db = held(dataDir, file);
@@ -183,7 +183,7 @@ export function sealedIn(dataDir: string, file: string, since: number): { sealed
     const firstAt = db.prepare("SELECT min(created_at) FROM attempts").pluck().get() as number | null;
     const sealed = db
       .prepare(
-        `SELECT attempt_id, job_ref, serial, link, strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1000.0, 'unixepoch') AS sealed_at
+        `SELECT attempt_id, job_ref, task ->> 'gtin' AS gtin, serial, link, strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1000.0, 'unixepoch') AS sealed_at
          FROM attempts WHERE ended = 'sealed' AND updated_at >= ? ORDER BY updated_at`,
       )
       .all(since) as Sealed[];

@@ -5,6 +5,7 @@ import { type TSchema, Type } from "typebox";
 import { API, NO_SUCH_ADDRESS } from "#shared/api.ts";
 import { bodyWithin } from "#shared/bounded-body.ts";
 import { reasonOf } from "#shared/fault.ts";
+import { type LostLabel, Recovered } from "#shared/wire/carriers.ts";
 import { ErrorReply, listOf, type Static } from "#shared/wire/common.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
@@ -185,6 +186,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
     /** A page of the jobs in a state: those that a device holds, or all. */
     jobs: (query: { device?: string; state: string; cursor?: string }) =>
       call("GET", `${API}/aidc/jobs?${new URLSearchParams({ ...query, limit: String(limits.PAGE_MAX_ITEMS) }).toString()}`, listOf(Job)),
+    recover: (labels: LostLabel[]) => call("POST", `${API}/carriers/recover`, Recovered, { json: { labels } }),
     evidence: (ref: string) => call("GET", `${API}/aidc/jobs/${ref}/evidence`, EvidenceBundle),
     history: (ref: string) => call("GET", `${API}/aidc/jobs/${ref}/history`, JobHistory),
     picture: (sha256: string, mediaType: string, bytes: Uint8Array<ArrayBuffer>) =>

@@ -15,7 +15,7 @@ const commands: Record<string, Command> = {
     run: async (argv) => (await import("./doctor.ts")).doctor(argv),
   },
   missing: {
-    says: "list the labels sealed here that a cloud which was set back doesn't have",
+    says: "list the labels sealed here that a cloud which was set back doesn't have; --recover brings them back",
     run: async (argv) => (await import("./missing.ts")).missing(argv),
   },
   install: { says: "run it as a service of this machine", run: async (argv) => (await import("./install.ts")).install(argv) },

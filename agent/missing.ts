@@ -1,22 +1,25 @@
-// imprimatur agent missing: the labels that the cloud had sealed on this station's word and doesn't have any more, as it was set back to before. Nobody else has the list.
+// imprimatur agent missing: the labels that the cloud had sealed on this station's word and doesn't have any more, as it was set back to before. Nobody else has the list; --recover has the cloud take them back.
 import { setTimeout as sleep } from "node:timers/promises";
 import { join, resolve } from "node:path";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
+import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
+import type { Recovered } from "#shared/wire/carriers.ts";
 import { isInUse, judged, sealedIn } from "./buffer-file.ts";
 import { cloudClient, type Said } from "./cloud.ts";
 import { BUFFER_FILE, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
 import { whyUnmet } from "./meeting.ts";
 import { bufferOfService } from "./unit.ts";
 
-const USAGE = "imprimatur agent missing --since TIME [--config FILE]";
-const OPTIONS = { since: { type: "string" }, config: { type: "string" } } as const;
+const USAGE = "imprimatur agent missing --since TIME [--recover] [--config FILE]";
+const OPTIONS = { since: { type: "string" }, recover: { type: "boolean" }, config: { type: "string" } } as const;
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/; // whatever else is read as a time may be a later one, after which nothing is missing
 /** What the buffer dates by the station's clock is looked for from this long before: as much may that one have been behind. */
 const ASKEW_MAX_MS = 86_400_000;
 
-/** 1 where there are some. */
+/** 1 where there are some; where they are brought back, 1 where one is refused. */
 export async function missing(argv: string[]): Promise<number> {
-  const { since = "", config: file } = argumentsOf(USAGE, OPTIONS, argv);
+  const { since = "", recover = false, config: file } = argumentsOf(USAGE, OPTIONS, argv);
   const from = Date.parse(since);
   if (!MOMENT.test(since) || Number.isNaN(from))
     throw new ConfigError(`--since is the time to which the cloud was set back, such as 2026-11-29T03:00:00Z (usage: ${USAGE})`, 2);
@@ -48,7 +51,23 @@ export async function missing(argv: string[]): Promise<number> {
     if (nextCursor !== null && left.size > 0 && !data.some(({ job_ref: ref }) => ref < oldest)) await strike(nextCursor);
   }
   if (left.size > 0) await strike("");
-  const rows = [...left.values()].map(({ serial, link, job_ref: ref, sealed_at: at }) => [serial, link, ref, at].join());
-  process.stdout.write(["serial,digital_link,job_ref,sealed_at", ...rows, ""].join("\n"));
-  return rows.length > 0 ? 1 : 0;
+  const labels = [...left.values()];
+  const fates = new Map<string, Fate>();
+  for (let done = 0; recover && done < labels.length; done += limits.PRINT_OUTCOMES_MAX_ITEMS) {
+    const some = labels.slice(done, done + limits.PRINT_OUTCOMES_MAX_ITEMS).map(({ gtin, serial, sealed_at: at, job_ref: job }) => ({
+      gtin,
+      serial,
+      reason: saying("sealed_and_lost", { at, job }),
+    }));
+    for (const fate of (await answered(() => cloud.recover(some))).results) fates.set(fate.serial, fate);
+  }
+  const rows = labels.map(({ serial, link, job_ref: ref, sealed_at: at }) =>
+    [serial, link, ref, at, ...columnsOf(fates.get(serial))].join(),
+  );
+  const head = ["serial", "digital_link", "job_ref", "sealed_at", ...(recover ? ["outcome", "message"] : [])];
+  process.stdout.write([head.join(), ...rows, ""].join("\n"));
+  return recover ? Number([...fates.values()].some(({ outcome }) => outcome === "refused")) : Number(rows.length > 0);
 }
+
+type Fate = Recovered["results"][number];
+const columnsOf = (fate: Fate | undefined): string[] => (fate ? [fate.outcome, `"${(fate.message ?? "").replaceAll('"', '""')}"`] : []);

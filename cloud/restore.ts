@@ -15,7 +15,7 @@ const OPTIONS = {
 } as const;
 const NOT_IN_IT =
   "What was answered after that isn't in it. Before any serial is printed next, a label of it is looked for: it may have come out since. " +
-  "What a station had sealed since is listed there by imprimatur agent missing --since that time.";
+  "What a station had sealed since is listed there by imprimatur agent missing --since that time, and brought back with --recover.";
 const ELSEWHERE = "IMPRIMATUR_DATABASE_URL is set here: a cloud that is started with it works on that database, and not in this folder.";
 /** A restore needs no settings, and what is wrong with one is said when a cloud is started with it. */
 function isElsewhere(file: string | undefined): boolean {

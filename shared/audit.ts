@@ -31,6 +31,7 @@ export const auditActions = {
   "passport.deleted": "a passport's draft was deleted",
   "print.serials_allocated": "serials were allocated for a product's labels",
   "print.status_reported": "a print layer reported what became of labels; the details count them",
+  "print.labels_recovered": "labels that a restore had lost were brought back; the details count them",
   "print.issued": "print jobs were issued",
   "print.cancelled": "a print job was cancelled",
   "print.claimed": "a device claimed print jobs",

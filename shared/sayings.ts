@@ -344,6 +344,7 @@ export const sayings = {
   starting: "starting",
   reprint_as_asked: "reprint, as {operator} asked",
   reprint_as_asked_at: "reprint, as {operator} asked at {station}",
+  sealed_and_lost: "sealed at {at} as {job}, and lost by the cloud as it was set back",
   earlier_write_waits: "an earlier write has not gone out yet",
   ask_earlier: "a label of this serial may exist already: find it and destroy it",
   ask_sealed_before:

@@ -49,27 +49,35 @@ const VARYING = ["serial", "n"] as const;
 const nth = (i: number) => ({ ...COLUMNS, ...Object.fromEntries(VARYING.map((name) => [name, sql.placeholder(`${name}${i}`)])) });
 const insertMany = prepared(db.insert(serials).values(Array.from({ length: ROWS_AT_ONCE }, (_, i) => nth(i))));
 
+const unprinted = (tx: Tx, { tenantId, gtin, id }: products.Row): Omit<Row, "serial" | "n"> => ({
+  tenantId,
+  gtin,
+  productId: id,
+  printStatus: null,
+  printReason: null,
+  printDeviceId: null,
+  printReportedAt: null,
+  printBatch: null,
+  openJob: null,
+  sealedJob: null,
+  strayJob: null,
+  voidedAt: null,
+  voidReason: null,
+  createdAt: tx.now,
+});
+
+/** A serial that was given out before, at its own place. */
+export async function insertAt(tx: Tx, product: products.Row, serial: string, n: number): Promise<void> {
+  await insertOne.run({ ...unprinted(tx, product), serial, n });
+  await products.count(tx, product, "serials", 1);
+}
+
 export async function allocate(tx: Tx, by: By, { productId, count }: { productId: string; count: number }, seal: Seal) {
   const product = await products.hold(tx, by.tenantId, productId);
   if (product.voidedAt !== null) throw new Refusal("ALREADY_VOIDED", products.NO_MORE_LABELS);
   const { secret, from } = await take(tx, by.tenantId, count, seal);
   const made = serialsAt(secret, from, count);
-  const common: Omit<Row, "serial" | "n"> = {
-    tenantId: by.tenantId,
-    gtin: product.gtin,
-    productId,
-    printStatus: null,
-    printReason: null,
-    printDeviceId: null,
-    printReportedAt: null,
-    printBatch: null,
-    openJob: null,
-    sealedJob: null,
-    strayJob: null,
-    voidedAt: null,
-    voidReason: null,
-    createdAt: tx.now,
-  };
+  const common = unprinted(tx, product);
   let done = 0;
   for (; done + ROWS_AT_ONCE <= count; done += ROWS_AT_ONCE) {
     const slice = made.slice(done, done + ROWS_AT_ONCE).flatMap((serial, i) => [

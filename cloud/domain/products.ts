@@ -126,11 +126,17 @@ export const find = async (_tx: Tx, tenantId: string, id: string): Promise<Row> 
 export const ofSerial = (_tx: Tx, tenantId: string, gtin: string, serial: string): Promise<Pick<Row, "id"> | undefined> =>
   bySerial.get({ tenantId, gtin, item: `${gtin}/${serial}`, serial });
 
+const isModel = and(eq(products.tenantId, sql.placeholder("tenantId")), eq(products.identity, sql.placeholder("gtin")));
+const byGtin = prepared(db.select({ id: products.id }).from(products).where(isModel));
+export const modelOf = async (_tx: Tx, tenantId: string, gtin: string): Promise<string | undefined> =>
+  (await byGtin.get({ tenantId, gtin }))?.id;
+
 const HOLD = `SELECT id FROM products WHERE tenant_id = ? AND id = ? ${LOCKED}`;
 /** Found, and kept as it is until the commit: for whoever hangs something on it, or decides by what hangs on it. */
-export async function hold(tx: Tx, tenantId: string, id: string): Promise<Row> {
+export const hold = async (tx: Tx, tenantId: string, id: string): Promise<Row> => found("product", await holdAny(tx, tenantId, id));
+export async function holdAny(_tx: Tx, tenantId: string, id: string): Promise<Row | undefined> {
   await run(HOLD, [tenantId, id], "all");
-  return find(tx, tenantId, id);
+  return byId.get({ tenantId, id });
 }
 
 export const NO_MORE_LABELS = "the product is voided: it gets no more labels";

@@ -30,6 +30,14 @@ export function permuted(secret: Buffer, numbers: readonly number[]): number[] {
   return Array.from(left, (half, i) => half * HALF + (right[i] ?? 0));
 }
 
+/** Its rounds, from the last to the first. */
+function unpermuted(secret: Buffer, number: number): number {
+  let left = Uint32Array.of(Math.floor(number / HALF));
+  let right = Uint32Array.of(number % HALF);
+  for (let nth = ROUNDS - 1; nth >= 0; nth -= 1) [left, right] = [round(secret, nth, right, left), left];
+  return (left[0] ?? 0) * HALF + (right[0] ?? 0);
+}
+
 /** The serials of the places `from` and on. Where 0 would come out, what 0 itself is sent to stands instead. */
 export function serialsAt(secret: Buffer, from: number, count: number): string[] {
   const numbers = permuted(
@@ -37,4 +45,12 @@ export function serialsAt(secret: Buffer, from: number, count: number): string[]
     Array.from({ length: count }, (_, i) => from + i),
   );
   return numbers.map((n) => String(n === 0 ? permuted(secret, [0])[0] : n));
+}
+
+/** The place of a serial, whichever was given out; undefined where no place has it. */
+export function placeOf(secret: Buffer, serial: string): number | undefined {
+  const number = Number(serial);
+  if (!/^[1-9]\d{0,11}$/.test(serial) || number > SERIALS_OF_A_TENANT) return undefined;
+  const place = unpermuted(secret, number);
+  return place === 0 ? unpermuted(secret, 0) : place; // what 0 is sent to stands where 0 would come out
 }

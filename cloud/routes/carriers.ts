@@ -1,4 +1,4 @@
-// Carriers over HTTP: serials by the thousand, the file that a print layer works from, and what it reports back.
+// Carriers over HTTP: serials by the thousand, the file that a print layer works from, what it reports back, and labels that a restore has lost.
 import { Readable } from "node:stream";
 import { limits } from "#shared/limits.ts";
 import { closed } from "#shared/wire/common.ts";
@@ -9,13 +9,16 @@ import {
   type CarrierRow,
   CarriersExported,
   CarriersMade,
+  LostLabels,
   PrintStatus,
   PrintStatusTaken,
+  Recovered,
 } from "#shared/wire/carriers.ts";
 import { Type } from "typebox";
 import * as domain from "../domain/carriers.ts";
 import { REPLAYED } from "../domain/idempotency.ts";
 import * as printStatus from "../domain/print-status.ts";
+import { recover } from "../domain/recovered.ts";
 import { type Route, routesUnder } from "../route.ts";
 
 const { read, serve, write } = routesUnder("carriers");
@@ -97,6 +100,24 @@ export const carriers: Route[] = [
       const { printed, failed, unknown } = taken;
       const details = { printed: printed.length, failed: failed.length, unknown: unknown.length };
       return { status: 200, body: taken, headers: replayed ? REPLAYED : {}, quiet: replayed, about: { subject: null, details } };
+    },
+  }),
+  write({
+    method: "POST",
+    path: "/carriers/recover",
+    scope: ["aidc:write", "production:create"],
+    says: "Bring back up to 1,000 labels that were printed after the backup that this cloud was restored from; saying the same again changes nothing",
+    body: LostLabels,
+    bodyMaxBytes: limits.RESULTS_BODY_MAX_BYTES,
+    example: { labels: [{ gtin: "4006381333931", serial: "123456789", reason: "sealed before the restore" }] },
+    replies: { 200: Recovered },
+    refusals: ["SERIALS_UNAVAILABLE"],
+    audit: "print.labels_recovered",
+    run: async ({ tx, by, body, deps }) => {
+      const recovered = await recover(tx, by, body.labels, deps.seal, deps.origin());
+      const count = (wanted: string) => recovered.results.filter(({ outcome }) => outcome === wanted).length;
+      const details = { recovered: count("recovered"), known: count("known"), refused: count("refused") };
+      return { status: 200, body: recovered, about: { subject: null, details } };
     },
   }),
 ];

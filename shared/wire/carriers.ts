@@ -58,3 +58,24 @@ export const PrintStatusTaken = closed({
   events: Type.Array(closed({ type: Type.Enum(["print.confirmed", "print.failed"]), webhooksNotified: Type.Integer() })),
 });
 export type PrintStatusTaken = Static<typeof PrintStatusTaken>;
+
+/** A label that somebody has and this cloud doesn't, as it was restored from a backup of before. */
+export const LostLabel = closed({
+  productId: Type.Optional({ ...Id, description: "What it was allocated for; left out: the model of its GTIN" }),
+  gtin: Type.String({ minLength: 1, maxLength: 64 }),
+  serial: Type.String({ minLength: 1, maxLength: 64 }),
+  reason: Type.Optional(Type.String({ maxLength: limits.REASON_MAX_LENGTH, pattern: READABLE_OR_EMPTY })),
+  deviceId: Type.Optional(Type.String({ maxLength: 64 })),
+});
+export type LostLabel = Static<typeof LostLabel>;
+export const LostLabels = closed({ labels: Type.Array(LostLabel, { minItems: 1, maxItems: limits.PRINT_OUTCOMES_MAX_ITEMS }) });
+export const Recovered = closed({
+  results: Type.Array(
+    closed({
+      serial: Type.String(),
+      outcome: Type.Enum(["recovered", "known", "refused"]),
+      message: nullable(Type.String({ description: "Why it was refused, or what has to be done about one that is known" })),
+    }),
+  ),
+});
+export type Recovered = Static<typeof Recovered>;

@@ -2,8 +2,11 @@
 import { execFile } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { systemClock } from "../../agent/clock.ts";
+import { eq, inArray } from "../../cloud/store/drizzle.ts";
+import { printJobs, serials } from "../../cloud/store/schema.ts";
 import { settingsFile } from "../../fixtures/floor.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
@@ -45,6 +48,43 @@ test("labels that the cloud had sealed and doesn't have any more are listed, and
   expect(await missing(file, "--since", "yesterday")).toEqual({ code: 2, out: "", complaints: expect.stringContaining("--since is the time to which") });
   expect((await missing(settingsFile(floor, { dataDir: `${floor.folder}/none` }), ...since)).complaints).toMatch(/^imprimatur agent: ENOENT.*see dataDir\n$/);
 }); // oxfmt-ignore
+
+test("labels that the cloud lost are brought back to it, with what became of each, and nobody who scans one gets a 404", async (t) => {
+  const shop = await printShop(w);
+  const floor = await floorOf(t, w.url, shop);
+  const station = await stationOn(t, floor);
+  const [lost, open, stray] = [await shop.issue(), await shop.issue(), await shop.issue()];
+  for (const { job_ref: ref } of [lost, open, stray]) await sealedHere(station, ref);
+  await station.end();
+  await setBack(w, open.job_ref);
+  const jobs = [lost, stray].map(({ job_ref: ref }) => ref as string);
+  await w.store.write("set back", async ({ db }) => {
+    await db.delete(printJobs).where(inArray(printJobs.jobRef, jobs));
+    await db.delete(serials).where(inArray(serials.serial, [lost.serial, stray.serial]));
+    await db.update(serials).set({ openJob: open.job_ref, sealedJob: null, printStatus: null }).where(eq(serials.serial, open.serial));
+  });
+  const change = new Database(join(floor.config.dataDir, "station.db"));
+  change.prepare("UPDATE attempts SET task = json_set(task, '$.gtin', '00000000000000') WHERE job_ref = ?").run(stray.job_ref); // another tenant's
+  change.close();
+  const scan = async () => (await fetch(lost.digital_link, { redirect: "manual" })).status;
+  expect(await scan()).toBe(404);
+  const args = ["--since", "2026-01-01T00:00:00Z", "--recover"];
+  const { code, out } = await missing(settingsFile(floor), ...args);
+  const [head, ...rows] = out.trim().split("\n");
+  expect([code, head]).toEqual([1, "serial,digital_link,job_ref,sealed_at,outcome,message"]);
+  const fates = new Map(rows.map((row) => row.split(",")).map(([serial, , , , ...fate]) => [serial, fate.join()]));
+  expect([lost, open, stray].map(({ serial }) => fates.get(serial))).toEqual([
+    'recovered,""',
+    `known,"its job ${open.job_ref} is open: cancel it, or there will be two labels"`,
+    expect.stringMatching(/^refused,"no product of its GTIN is known/),
+  ]);
+  expect(await scan()).toBe(302);
+  const { print } = (await shop.admin.get(`/carriers/${lost.serial}`)).body.metadata;
+  expect(print).toMatchObject({
+    status: "printed",
+    reason: expect.stringMatching(`^sealed at 20.*Z as ${lost.job_ref}, and lost by the cloud`),
+  });
+});
 
 test("what a station sealed whose clock was behind is listed too", async (t) => {
   const shop = await printShop(w);

@@ -6,9 +6,9 @@ import { decodeSgtin96 } from "#shared/gs1.ts";
 import { limits } from "#shared/limits.ts";
 import { exported } from "../../cloud/domain/carriers.ts";
 import { afterRestore, warnOfSerials } from "../../cloud/domain/restored.ts";
-import { permuted, serialsAt } from "../../cloud/domain/serial-numbers.ts";
-import { eq, sql } from "../../cloud/store/drizzle.ts";
-import { counters, serialCounters } from "../../cloud/store/schema.ts";
+import { permuted, placeOf, SERIALS_OF_A_TENANT, serialsAt } from "../../cloud/domain/serial-numbers.ts";
+import { and, eq, inArray, sql } from "../../cloud/store/drizzle.ts";
+import { counters, serialCounters, serials } from "../../cloud/store/schema.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
@@ -50,6 +50,20 @@ describe("serials", () => {
     );
     expect(new Set(permuted(secret, [0, 1, 2 ** 38 - 1])).size).toBe(3);
     expect(serialsAt(randomBytes(32), 1, 100)).not.toEqual(serialsAt(secret, 1, 100));
+  });
+
+  test("the place of a serial is found again, also of the one that stands where 0 would come out; what is no serial has none", () => {
+    const secret = randomBytes(32);
+    holds(
+      property(integer({ min: 1, max: SERIALS_OF_A_TENANT }), (place) => {
+        expect(placeOf(secret, serialsAt(secret, place, 1)[0] ?? "")).toBe(place);
+      }),
+      { numRuns: 200 },
+    );
+    const standsForZero = placeOf(secret, String(permuted(secret, [0])[0])) ?? 0;
+    expect(permuted(secret, [standsForZero])).toEqual([0]);
+    for (const word of ["", "0", "007", "-1", "1.5", "1e3", " 1", "12a", String(2 ** 38), "9".repeat(64)])
+      expect([word, placeOf(secret, word)]).toEqual([word, undefined]);
   });
 
   test("two calls at once share none", async () => {
@@ -479,4 +493,110 @@ test("after a restore every serial of a tenant warns its next job, however many 
     db.values<[string]>(sql`SELECT serial FROM serials WHERE tenant_id = ${tenantId} AND stray_job IS NULL`),
   );
   expect(left).toEqual([["1000007"]]);
+});
+
+describe("labels that a restore has lost", () => {
+  type Home = Awaited<ReturnType<typeof printShop>>;
+  const lose = async ({ tenantId, ...home }: Home, count: number): Promise<string[]> => {
+    const lost = await home.allocate(count);
+    for (const serial of lost)
+      await w.store.write("restored", ({ db }) =>
+        db.delete(serials).where(and(eq(serials.tenantId, tenantId), eq(serials.serial, serial))),
+      );
+    return lost;
+  };
+  const recover = (home: Home, labels: object[], by = home.admin) => by.post("/carriers/recover", { labels });
+  const labelsOf = ({ gtin }: Home, some: readonly string[]) => some.map((serial) => ({ gtin, serial, reason: "sealed as pj_1" }));
+  const fates = (some: readonly string[], outcome: string, message: unknown = null) => some.map((serial) => ({ serial, outcome, message }));
+
+  test("are brought back at their places by whoever printed them, count as printed, and said again change nothing", async () => {
+    const home = await printShop(w);
+    const [kept = ""] = await home.allocate(1);
+    const lost = await lose(home, 3);
+    expect((await home.admin.get(`/carriers/${lost[0]}`)).status).toBe(404);
+    const device = w.as((await home.newDevice()).secret);
+    const back = await recover(home, labelsOf(home, lost), device);
+    expect([back.status, back.body]).toEqual([200, { results: fates(lost, "recovered") }]);
+    const shown = async () => (await Promise.all(lost.map((serial) => home.admin.get(`/carriers/${serial}`)))).map(({ body }) => body);
+    const before = await shown();
+    expect(before.map(({ productId, metadata: { print } }) => [productId, print.status, print.reason])).toEqual(
+      lost.map(() => [home.product.id, "printed", "sealed as pj_1"]),
+    );
+    expect((await recover(home, labelsOf(home, lost))).body.results).toEqual(fates(lost, "known"));
+    expect(await shown()).toEqual(before);
+    const later = await home.allocate(2);
+    const rows = rowsOf((await home.admin.get(`/carriers/export?productId=${home.product.id}`)).text);
+    expect(rows.map(([, serial]) => serial)).toEqual([kept, ...lost, ...later]);
+    const { job_ref: ref } = await home.issue({ serial: lost[0] });
+    expect((await home.admin.get(`/aidc/jobs/${ref}`)).body.duplicate_risk).toBe(true);
+    const { data } = (await home.admin.get("/audit-logs?action=print.labels_recovered")).body;
+    expect(data.map(({ details }: { details: object }) => details)).toEqual([
+      { recovered: 0, known: 3, refused: 0 },
+      { recovered: 3, known: 0, refused: 0 },
+    ]);
+  });
+
+  test("are no serials that were never given out, nor another tenant's, nor those of other products", async () => {
+    const [home, other] = [await printShop(w), await printShop(w)];
+    const [theirs = ""] = await other.allocate(1);
+    const [lost = ""] = await lose(home, 1);
+    const ahead = await home.allocate(2);
+    await w.store.write("not given out yet", async ({ db }) => {
+      const [isOurs, isCounter] = [eq(serials.tenantId, home.tenantId), eq(serialCounters.tenantId, home.tenantId)];
+      await db.delete(serials).where(and(isOurs, inArray(serials.serial, ahead)));
+      await db
+        .update(serialCounters)
+        .set({ next: sql`${serialCounters.next} - 2` })
+        .where(isCounter);
+    });
+    const unknown = [...ahead, theirs, "x", "007"];
+    const { results } = (await recover(home, labelsOf(home, unknown))).body;
+    expect(results).toEqual(fates(unknown, "refused", "it is no serial that this tenant has given out"));
+    const strange = (serial: string) => ({ gtin: gtinOf(4_711), serial });
+    expect((await recover(home, [strange(lost)])).body.results).toEqual(
+      fates([lost], "refused", expect.stringMatching(/^no product of its GTIN is known: create it first/)),
+    );
+    const [kept = ""] = await home.allocate(1);
+    expect((await recover(home, [strange(kept)])).body.results).toEqual(fates([kept], "refused", `its GTIN is ${home.gtin} here`));
+    expect((await recover(home, labelsOf(home, [lost]), other.admin)).body.results[0].outcome).toBe("refused");
+    expect((await recover(home, labelsOf(home, [lost]))).body.results).toEqual(fates([lost], "recovered"));
+  });
+
+  test("whose serials the cloud knows are said to be printed, with what there is to do about their jobs", async () => {
+    const home = await printShop(w);
+    const [sealed, open] = [await home.issue(), await home.issue()];
+    await home.device.seal(await home.device.claim());
+    const [first = "", second = ""] = [open, sealed].map(({ serial }) => serial as string);
+    const { results } = (await recover(home, labelsOf(home, [first, second]))).body;
+    expect(results).toEqual([
+      ...fates([first], "known", `its job ${open.job_ref} is open: cancel it, or there will be two labels`),
+      ...fates([second], "known", `${sealed.job_ref} sealed a label of it too: only one of the two may be about`),
+    ]);
+    expect((await home.admin.get(`/aidc/jobs/${open.job_ref}`)).body.duplicate_risk).toBe(true);
+  });
+
+  test("hang on the model of their GTIN, or on the product that is named", async () => {
+    const home = await printShop(w);
+    const lot = { name: "a lot", description: "of one GTIN", category: "electronics", extensions: home.product.extensions };
+    const batch = async (gtin: string) =>
+      (await home.admin.post("/products", { ...lot, gtin, serialNumber: "LOT-7", granularity: "batch" })).body;
+    const lost = await lose(home, 3);
+    const { id } = await batch(home.gtin);
+    const [one = {}, other = {}, third = {}] = labelsOf(home, lost);
+    const foreign = (await printShop(w)).product.id;
+    const { results } = (await recover(home, [one, { ...other, productId: id }, { ...third, productId: foreign }])).body;
+    const outcomes = new Map(results.map(({ serial, outcome }: { serial: string; outcome: string }) => [serial, outcome]));
+    expect(lost.map((serial) => outcomes.get(serial))).toEqual(["recovered", "recovered", "refused"]);
+    const owners = lost.slice(0, 2).map(async (serial) => (await home.admin.get(`/carriers/${serial}`)).body.productId);
+    expect(await Promise.all(owners)).toEqual([home.product.id, id]);
+  });
+
+  test("are told one after another by two who tell them at once", async () => {
+    const home = await printShop(w);
+    const lost = await lose(home, 20);
+    const told = await Promise.all([lost, lost.toReversed()].map((some) => recover(home, labelsOf(home, some))));
+    expect(told.map(({ status }) => status)).toEqual([200, 200]);
+    const outcomes = told.map(({ body }) => new Set(body.results.map(({ outcome }: { outcome: string }) => outcome)));
+    expect(new Set(outcomes.flatMap((some) => [...some]))).toEqual(new Set(["recovered", "known"]));
+  });
 });

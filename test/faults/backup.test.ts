@@ -187,7 +187,7 @@ test("restored, all that was answered before the backup is there, the chains hol
   expect([code, out]).toEqual([
     0,
     expect.stringMatching(
-      /is restored from [^]*Before any serial is printed next, .* since\..* imprimatur agent missing --since that time\.\n$/,
+      /is restored from [^]*Before any serial is printed next, .* since\..* imprimatur agent missing --since that time, .*\.\n$/,
     ),
   ]);
   const cloud = await startCloud(env(folder));
@@ -203,6 +203,11 @@ test("restored, all that was answered before the backup is there, the chains hol
   const { data: products } = (await admin.get("/products")).body;
   const fresh = (await admin.post("/carriers/batch", { productId: products[0].id, count: 500 })).body.serials as string[];
   expect(fresh.filter((serial) => serialsAfter.includes(serial))).toEqual([]);
+  const lost = { labels: serialsAfter.map((serial) => ({ gtin, serial })) };
+  const { results } = (await admin.post("/carriers/recover", lost)).body; // as if they had been printed
+  expect(results).toEqual(serialsAfter.map((serial) => ({ serial, outcome: "recovered", message: null })));
+  const { digital_link: link } = (await admin.get(`/carriers/${serialsAfter[0]}`)).body;
+  expect((await fetch(link, { redirect: "manual" })).status).toBe(302);
   const device = (await admin.post("/devices", { name: "line 2", station: "line-1", capabilities: ["qr", "rfid"] })).body;
   const floor = as(cloud.url, device.key.secret);
   const job = (await admin.post("/aidc/jobs", { gtin, serial: fresh[0], priority: 9 })).body;

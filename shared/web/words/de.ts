@@ -349,6 +349,7 @@ export const de: ToldAbroad = {
     starting: "startet",
     reprint_as_asked: "Nachdruck, von {operator} angefordert",
     reprint_as_asked_at: "Nachdruck, von {operator} an {station} angefordert",
+    sealed_and_lost: "am {at} als {job} besiegelt und in der Cloud verloren, als sie zurückgesetzt wurde",
     earlier_write_waits: "frühere Daten sind noch nicht hinausgegangen",
     ask_earlier: "ein Etikett dieser Seriennummer kann schon da sein: suchen und vernichten",
     ask_sealed_before:

@@ -344,6 +344,7 @@ export const es: ToldAbroad = {
     starting: "arrancando",
     reprint_as_asked: "reimpresión, pedida por {operator}",
     reprint_as_asked_at: "reimpresión, pedida por {operator} en {station}",
+    sealed_and_lost: "sellada el {at} como {job} y perdida en la nube al restaurarla",
     earlier_write_waits: "aún no han salido datos anteriores",
     ask_earlier: "puede existir ya una etiqueta de este número de serie: búsquela y destrúyala",
     ask_sealed_before:

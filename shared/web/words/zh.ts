@@ -335,6 +335,7 @@ export const zh: ToldAbroad = {
     starting: "启动中",
     reprint_as_asked: "重印，由 {operator} 请求",
     reprint_as_asked_at: "重印，由 {operator} 在 {station} 请求",
+    sealed_and_lost: "于 {at} 作为 {job} 封存，云端恢复到之前时丢失",
     earlier_write_waits: "之前的数据尚未发出",
     ask_earlier: "可能已有该序列号的标签：请找到并销毁",
     ask_sealed_before:

@@ -349,6 +349,7 @@ export const de: Words = {
       "passport.deleted": "Entwurf gelöscht",
       "print.serials_allocated": "Seriennummern vergeben",
       "print.status_reported": "Druckergebnis gemeldet",
+      "print.labels_recovered": "verlorene Etiketten zurückgebracht",
       "print.issued": "Aufträge ausgegeben",
       "print.cancelled": "Auftrag storniert",
       "print.claimed": "Auftrag geholt",

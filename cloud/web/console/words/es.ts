@@ -349,6 +349,7 @@ export const es: Words = {
       "passport.deleted": "borrador eliminado",
       "print.serials_allocated": "números de serie asignados",
       "print.status_reported": "resultado de impresión comunicado",
+      "print.labels_recovered": "etiquetas perdidas recuperadas",
       "print.issued": "trabajos emitidos",
       "print.cancelled": "trabajo cancelado",
       "print.claimed": "trabajo tomado",

@@ -319,6 +319,7 @@ export const zh: Words = {
       "passport.deleted": "草稿已删除",
       "print.serials_allocated": "已分配序列号",
       "print.status_reported": "上报打印结果",
+      "print.labels_recovered": "已找回丢失的标签",
       "print.issued": "任务已下发",
       "print.cancelled": "任务已取消",
       "print.claimed": "任务已领取",
