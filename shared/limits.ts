@@ -21,7 +21,10 @@ export const limitTable = {
   REASON_MAX_LENGTH: [1_000, "The reason of a transition or a void"],
   BATCH_MAX_ITEMS: [1_000, "Items of POST /products/batch, products of POST /compliance/evaluations"],
   BATCH_BODY_MAX_BYTES: [16_777_216, "Its body"],
-  PRINT_OUTCOMES_MAX_ITEMS: [1_000, "Outcomes of one POST /carriers/print-status, labels of one POST /carriers/recover, and serials of one print event"],
+  PRINT_OUTCOMES_MAX_ITEMS: [
+    1_000,
+    "Outcomes of one POST /carriers/print-status, labels of one POST /carriers/recover, and serials of one print event",
+  ],
   REPORTED_SERIAL_MAX_LENGTH: [
     2_048,
     "A serial as POST /carriers/print-status takes it: a whole link, scanned instead of it, is merely unknown",
