@@ -62,6 +62,7 @@ export async function openConsole({ host, port }: { host: string; port: number }
     frameworkErrors: (error, _request, reply: FastifyReply) => refuse(reply, refusalOf(error)),
   });
   takeJson(app);
+  followClicks(app, floor);
   guard(app, host);
   answerUnrouted(app);
   app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, { method, url }, reply) => {
@@ -70,7 +71,6 @@ export async function openConsole({ host, port }: { host: string; port: number }
       floor.say("error", { event: "console", stack: error.stack }, `${method} ${url.replace(/\?.*/, "")}: ${error.message}`);
     refuse(reply, refusal);
   });
-  followClicks(app, floor);
   servePages(app);
   serveActs(app, deps);
   serveStation(app, deps);
@@ -178,13 +178,15 @@ function answerUnrouted(app: FastifyInstance): void {
   });
 }
 const refuse = (reply: FastifyReply, { status, headers, body }: Refusal): void => void reply.code(status).headers(headers).send(body);
-/** What a person does here has an id, which goes on with all that follows from it. */
+const CLICK = "x-correlation-id";
+/** What a person does here has an id, which goes on with all that follows from it; so has what is refused. */
 function followClicks(app: FastifyInstance, { say }: ActDeps["floor"]): void {
+  app.addHook("onRequest", async (request, reply) => {
+    if (request.method !== "GET") void reply.header(CLICK, clickId(request.headers[CLICK]));
+  });
   app.addHook("preHandler", (request, reply, next) => {
     if (request.method === "GET") return next();
-    const id = clickId(request.headers["x-correlation-id"]);
-    void reply.header("x-correlation-id", id);
-    asClick(id, () => {
+    asClick(String(reply.getHeader(CLICK)), () => {
       say("info", { event: "click", path: request.routeOptions.url }, `${request.method} ${request.routeOptions.url}`);
       next();
     });

@@ -74,4 +74,13 @@ test("a click without an id gets one, one that doesn't fit into a header another
   ];
   expect([first, second]).toEqual([expect.stringMatching(/^[\da-f-]{36}$/), expect.stringMatching(/^[\da-f-]{36}$/)]);
   expect([first === second, third]).toEqual([false, "mine-1"]);
+  const refused = async (path: string, headers: Record<string, string>) => {
+    const { status, headers: sent } = await fetch(station.url + path, { method: "POST", body: "x", headers: { ...headers, "x-correlation-id": "mine-2" } });
+    return [status, sent.get("x-correlation-id")];
+  }; // oxfmt-ignore
+  expect([
+    await refused("/api/none", {}),
+    await refused("/api/pause", { "content-type": "text/csv" }),
+    await refused("/api/pause", { "sec-fetch-site": "cross-site" }),
+  ]).toEqual([404, 415, 403].map((status) => [status, "mine-2"]));
 });
