@@ -5,6 +5,7 @@ import type { FastifyRequest } from "fastify";
 import { isCorrelationId } from "#shared/correlation.ts";
 import { type FieldFault, invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { saying } from "#shared/sayings.ts";
 import { countedAs } from "./caller-address.ts";
 import { receive, type Upload } from "./domain/uploads.ts";
 import { originForm } from "./link-shape.ts";
@@ -113,12 +114,17 @@ export async function received(request: FastifyRequest, store: Store): Promise<U
   }
 }
 
+/** A file's name may be left out of its part (RFC 7578, 4.2). */
+const isPartAFile = (field?: string, type?: string, fileName?: string): boolean =>
+  field === "file" || fileName !== undefined || type === "application/octet-stream";
+
 /** The one part of a form that there may be: a second one would be dropped in silence. */
 async function* fileIn(request: FastifyRequest): AsyncGenerator<Buffer> {
   let found = false;
-  for await (const part of request.parts()) {
-    if (part.type !== "file" || part.fieldname !== "file" || found)
+  for await (const part of request.parts({ isPartAFile })) {
+    if (part.type !== "file" || part.fieldname !== "file")
       throw invalid([{ field: part.fieldname, rule: "unknown", message: "isn't known: the form has one part, named file" }]);
+    if (found) throw invalid([{ field: "file", rule: "once", message: saying("is_twice") }]);
     found = true;
     yield* part.file as AsyncIterable<Buffer>;
     if (part.file.truncated) throw new Refusal("PAYLOAD_TOO_LARGE");

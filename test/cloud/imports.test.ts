@@ -236,10 +236,24 @@ test("a form with a file is taken as well, and the document shows what is in it"
   expect(await ended(data.id)).toMatchObject({ status: "completed", created: 1 });
 });
 
+const sendForm = (body: FormData | string, type?: string) => {
+  const headers = { authorization: `Bearer ${w.adminKey}`, ...(type ? { "content-type": type } : {}) };
+  return fetch(`${w.url}/api/v2/imports?category=electronics`, { method: "POST", headers, body });
+};
+
+test("a form's file needs no name of its own", async () => {
+  const part = `--b\r\ncontent-disposition: form-data; name="file"\r\n\r\n${HEADER}\n${row()}\n\r\n`;
+  const answer = await sendForm(`${part}--b--\r\n`, "multipart/form-data; boundary=b");
+  expect(answer.status).toBe(202);
+  const { data } = (await answer.json()) as { data: { id: string } };
+  expect(await ended(data.id)).toMatchObject({ status: "completed", created: 1 });
+  const twice = await sendForm(`${part}${part}--b--\r\n`, "multipart/form-data; boundary=b");
+  expect(await twice.json()).toMatchObject({ error: { message: "file: is there twice" } });
+});
+
 test("a form with anything beside its file, or cut off, is refused", async () => {
   const post = async (body: FormData | string, type?: string) => {
-    const headers = { authorization: `Bearer ${w.adminKey}`, ...(type ? { "content-type": type } : {}) };
-    const answer = await fetch(`${w.url}/api/v2/imports?category=electronics`, { method: "POST", headers, body });
+    const answer = await sendForm(body, type);
     return [answer.status, ((await answer.json()) as { error: { code: string } }).error.code];
   };
   const form = (...parts: [string, string | Blob][]) => {
