@@ -16,39 +16,23 @@ export function boundHeld(app: FastifyInstance): void {
     if (now === 0) held.delete(key);
     else held.set(key, now);
   };
+  /** Counts so many bytes until the connection is done with this request, or refuses where there is no room for them. */
   function hold(request: FastifyRequest, { raw }: FastifyReply, bytes: number): Refusal | null {
     if (bytes <= SMALL_BYTES || raw.destroyed) return null;
-    const keys = [ALL, request.caller.tenantId || fromOf(request)] as const;
-    const most = [limits.HELD_MAX_BYTES, limits.HELD_TENANT_MAX_BYTES] as const;
-    if (keys.some((key, i) => (held.get(key) ?? 0) + bytes > Number(most[i])))
-      return new Refusal("OVERLOADED", "as much is on its way to and fro as there is room for: send fewer at a time", undefined, {
-        "retry-after": "1",
-        "cache-control": "no-store", // what it stands for may be kept for ever
-      });
-    for (const key of keys) add(key, bytes);
+    const rooms = [
+      [ALL, limits.HELD_MAX_BYTES],
+      [request.caller.tenantId || fromOf(request), limits.HELD_TENANT_MAX_BYTES],
+    ] as const;
+    if (rooms.some(([key, most]) => (held.get(key) ?? 0) + bytes > most)) return noRoom();
+    for (const [key] of rooms) add(key, bytes);
     raw.once("close", () => {
-      for (const key of keys) add(key, -bytes);
+      for (const [key] of rooms) add(key, -bytes);
     });
     return null;
   }
-  /** Of a body that doesn't say its length as much as has come, and up to three times as much for what is to come. */
-  function holdAsItComes(request: FastifyRequest, reply: FastifyReply, body: RequestPayload): void {
-    let [come, held] = [0, SMALL_BYTES];
-    const count = (chunk: Buffer) => {
-      come += chunk.length;
-      const isRead = body.listenerCount("error") > 0; // what nobody reads is kept by nobody
-      if (!isRead || come <= held || come > request.routeOptions.bodyLimit) return;
-      const refusal = hold(request, reply, 3 * held);
-      held *= 4;
-      if (!refusal) return;
-      body.off("data", count);
-      body.emit("error", refusal); // who reads it stops, and answers with that
-    };
-    body.on("data", count);
-  }
   app.addHook("preParsing", (request, reply, payload, done) => {
     const bytes = announced(request);
-    if (bytes === undefined) holdAsItComes(request, reply, payload);
+    if (bytes === undefined) countAsItComes(payload, request.routeOptions.bodyLimit, (more) => hold(request, reply, more));
     done(bytes === undefined ? null : hold(request, reply, bytes), payload);
   });
   // What was done is answered; what was only read can be asked for again.
@@ -58,6 +42,31 @@ export function boundHeld(app: FastifyInstance): void {
     if (payload instanceof Readable) payload.destroy();
     done(refusal);
   });
+}
+
+const noRoom = (): Refusal =>
+  new Refusal("OVERLOADED", "as much is on its way to and fro as there is room for: send fewer at a time", undefined, {
+    "retry-after": "1",
+    "cache-control": "no-store", // what it stands for may be kept for ever
+  });
+
+/**
+ * Of a body that doesn't say its length: each time that it outgrows its room, the room becomes four times as large, or it is refused. It is only listened to,
+ * not led through a stream of ours: what its parser has given up is still read to its end, or the connection would stand still.
+ */
+function countAsItComes(body: RequestPayload, bodyLimit: number, hold: (bytes: number) => Refusal | null): void {
+  let [come, room] = [0, SMALL_BYTES];
+  function count(chunk: Buffer): void {
+    come += chunk.length;
+    const isKept = body.listenerCount("error") > 0 && come <= bodyLimit; // else its parser has given it up
+    if (come <= room || !isKept) return;
+    const refusal = hold(3 * room);
+    room *= 4;
+    if (!refusal) return;
+    body.off("data", count);
+    body.emit("error", refusal); // to the parser alone, which stops and answers with it: destroyed, the body would take the connection along
+  }
+  body.on("data", count);
 }
 
 /** Undefined where it isn't said. A body that is too large is refused, and a file isn't held. */
