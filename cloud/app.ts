@@ -12,15 +12,16 @@ import Fastify, {
 } from "fastify";
 import { type ErrorCode, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
+import { answerBadHttp, answerOddHttp, hostFault } from "./bad-http.ts";
 import { readBodies } from "./bodies.ts";
 import { serveConsole } from "./console.ts";
 import type { Deps } from "./deps.ts";
 import { failureOf, isEn18222 } from "./en18222.ts";
 import { boundHeld } from "./held.ts";
 import { anonymous, budgetOf, mount } from "./http.ts";
+import { routedAs } from "./link-shape.ts";
 import type { Metrics } from "./metrics.ts";
 import { describe } from "./openapi.ts";
-import { routedAs } from "./link-shape.ts";
 import { refusalFor } from "./problem.ts";
 import { bucketStore, type Limit } from "./rate.ts";
 import { askedBy, correlationId } from "./request.ts";
@@ -28,11 +29,31 @@ import { routes } from "./routes/index.ts";
 import { securityHeaders } from "./security-headers.ts";
 import { traceRequests } from "./traced-requests.ts";
 import { answerUnrouted } from "./unrouted.ts";
-import { answerBadHttp, answerOddHttp, hostFault } from "./bad-http.ts";
 
-export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyInstance> {
-  const loggerInstance: FastifyBaseLogger = given.log;
+type Given = Omit<Deps, "document">;
+type Headers = Record<string, string>;
+
+export async function buildApp(given: Given): Promise<FastifyInstance> {
   const secure = securityHeaders();
+  const app = fastifyFor(given, secure);
+  const deps: Deps = { ...given, document: () => app.swagger() };
+  answerOddHttp(app.server);
+  followRequests(app, deps, secure);
+  boundHeld(app);
+  readBodies(app, routes);
+  await app.register(multipart, { limits: { files: 2, fields: 2, fileSize: limits.IMPORT_MAX_BYTES }, throwFileSizeLimit: false });
+  await shedUnderPressure(app);
+  const limit = await rateLimitOf(app, deps);
+  answerErrors(app, deps.metrics, limit);
+  await describe(app, routes, limit);
+  mount(app, routes, deps, limit);
+  const files = new Set(serveConsole(app));
+  answerUnrouted(app, routes, limit, (path) => `${path}/`.startsWith("/docs/") || files.has(path));
+  return app;
+}
+
+function fastifyFor(given: Given, secure: Headers): FastifyInstance {
+  const loggerInstance: FastifyBaseLogger = given.log;
   const app: FastifyInstance = Fastify({
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true }),
@@ -62,60 +83,64 @@ export async function buildApp(given: Omit<Deps, "document">): Promise<FastifyIn
       tell(request, reply, given); // no hook runs for these
     },
   });
-  const deps: Deps = { ...given, document: () => app.swagger() };
   app.setValidatorCompiler(() => () => true); // routes check their input themselves, all parts at once
   app.setSerializerCompiler(() => JSON.stringify);
   app.decorateRequest("caller");
   app.decorateRequest("bytes", null);
   app.decorateRequest("refusal");
-  if (given.tracing) traceRequests(app, given.tracing);
-  // Loop delay measured before that is our own start on a busy machine, or one that stood still: no work of anybody's.
-  let askedAt: number | undefined;
+  return app;
+}
+
+/** Each request from its first line to its end, which is its connection's or its own: for who goes away before, no hook of fastify's runs. */
+function followRequests(app: FastifyInstance, deps: Deps, secure: Headers): void {
+  const endSpan = deps.tracing && traceRequests(app, deps.tracing);
+  const open = new Set<FastifyReply>();
   app.addHook("onRequest", (request, reply, next) => {
-    if (!request.routeOptions.config.route?.always) askedAt ??= performance.now();
     request.caller = anonymous;
     void reply.headers({ "x-correlation-id": request.id, ...secure });
-    next(hostFault(request.raw) ?? (deps.store.pending() > limits.STORE_QUEUE_MAX_UNITS ? shed(request) : undefined));
+    reply.raw.once("close", () => {
+      endSpan?.(request, reply);
+      if (open.delete(reply) && !reply.raw.writableFinished) tellCut(request, reply, deps);
+    });
+    const refusal = hostFault(request.raw) ?? (deps.store.pending() > limits.STORE_QUEUE_MAX_UNITS ? shed(request) : undefined);
+    if (!refusal) open.add(reply);
+    next(refusal);
   });
-  answerOddHttp(app.server);
-  answerOverdue(app);
-  boundHeld(app);
   app.addHook("onResponse", (request, reply, next) => {
     tell(request, reply, deps);
     next();
   });
-  app.addHook("onRequest", (request, reply, next) => {
-    reply.raw.once("close", () => {
-      if (!reply.raw.writableFinished) tellCut(request, reply, deps);
-    });
+  answerOverdue(app, open);
+}
+
+/** By the delay of the event loop, once there has been work for two of its samples: what was measured before is our own start on a busy machine, or a machine that stood still. */
+async function shedUnderPressure(app: FastifyInstance): Promise<void> {
+  let askedAt: number | undefined;
+  app.addHook("onRequest", (request, _reply, next) => {
+    if (!request.routeOptions.config.route?.always) askedAt ??= performance.now();
     next();
   });
-  readBodies(app, routes);
-  await app.register(multipart, { limits: { files: 2, fields: 2, fileSize: limits.IMPORT_MAX_BYTES }, throwFileSizeLimit: false });
   await app.register(underPressure, {
     maxEventLoopDelay: limits.EVENT_LOOP_DELAY_MAX_MS,
     sampleInterval: LOOP_SAMPLE_MS,
     pressureHandler: async (request) => {
-      const isOfWork = askedAt !== undefined && performance.now() - askedAt > 2 * LOOP_SAMPLE_MS; // the sample, and as long as it counts
+      const isOfWork = askedAt !== undefined && performance.now() - askedAt > 2 * LOOP_SAMPLE_MS;
       const refusal = isOfWork ? shed(request) : undefined;
       if (refusal) throw refusal;
     },
   });
+}
+
+async function rateLimitOf(app: FastifyInstance, { budgets, rateLimited }: Deps): Promise<Limit> {
   await app.register(rateLimit, {
     global: false,
-    store: bucketStore(deps.budgets),
+    store: bucketStore(budgets),
     keyGenerator: (request) => budgetOf(request).key,
     max: (request) => budgetOf(request).perMinute,
     errorResponseBuilder: (_request, { ttl }) =>
       new Refusal("RATE_LIMITED", `over the rate budget: come back in ${Math.ceil(ttl / 1000)} s`),
   });
-  const limit = deps.rateLimited ? (app.rateLimit() as unknown as Limit) : async () => {};
-  answerErrors(app, deps.metrics, limit);
-  await describe(app, routes, limit);
-  mount(app, routes, deps, limit);
-  const files = new Set(serveConsole(app));
-  answerUnrouted(app, routes, limit, (path) => `${path}/`.startsWith("/docs/") || files.has(path));
-  return app;
+  return rateLimited ? (app.rateLimit() as unknown as Limit) : async () => {};
 }
 
 const LOOP_SAMPLE_MS = 1_000;
@@ -134,7 +159,7 @@ function tell(request: FastifyRequest, reply: FastifyReply, { log, metrics }: Pi
   const isProbe = request.routeOptions.config.route?.always && reply.statusCode < 400; // a balancer asks every second
   log.plain[isProbe ? "debug" : "info"](line);
 }
-/** Of who went away before the end, for whom no other hook runs: a status is there where the answer had begun. */
+/** Of who went away before the end: a status is there where the answer had begun. */
 function tellCut(request: FastifyRequest, reply: FastifyReply, { log }: Pick<Deps, "log">): void {
   log.plain.info(lineOf("request-cut", request, reply, reply.raw.headersSent ? reply.statusCode : undefined));
 }
@@ -153,13 +178,7 @@ function lineOf(event: string, request: FastifyRequest, { elapsedTime }: Fastify
 }
 
 /** A request that is still unanswered after its time is told so; the hand that comes late finds the answer given. */
-function answerOverdue(app: FastifyInstance): void {
-  const open = new Set<FastifyReply>();
-  app.addHook("onRequest", (_request, reply, next) => {
-    open.add(reply);
-    reply.raw.once("close", () => open.delete(reply)); // onResponse isn't called for who went away
-    next();
-  });
+function answerOverdue(app: FastifyInstance, open: ReadonlySet<FastifyReply>): void {
   const timer = setInterval(() => {
     for (const reply of open) if (!reply.sent && !reply.raw.headersSent && isOverdue(reply)) void reply.send(new Refusal("TIMED_OUT"));
   }, WATCH_MS).unref();
