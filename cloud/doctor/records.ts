@@ -8,7 +8,7 @@ import { recompute } from "../domain/log-check.ts";
 import { originsHeard } from "../domain/nodes.ts";
 import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault } from "../store/copy.ts";
-import { migrationsIn, newestKnown, versionOf } from "../store/migrate.ts";
+import { migrationsIn, newestKnown, SINCE, versionOf } from "../store/migrate.ts";
 import { DATABASE, durabilityFaultsOf } from "../store/open.ts";
 import { refuseUnfit, settingsLost } from "../store/unfit.ts";
 import { bad, type Check, type Finding, odd, well } from "./finding.ts";
@@ -102,14 +102,13 @@ export const clock: Check = async ({ store, now }) => {
   return well(`${new Date(theirs).toISOString()}, and nothing kept is of the future`);
 };
 
-const [LOOKED_SINCE, HEARD_SINCE] = [24, 29]; // the migrations
 const older = (what: string) =>
   odd(`${what} can't be told: the version before kept it otherwise`, "start the cloud: it brings the tables up to date");
 
 /** What others know this cloud by, as each node was told it. */
 export const origins: Check = async ({ store, config: { DATABASE_URL, PUBLIC_URL } }) => {
   if (!store || DATABASE_URL === undefined) return [];
-  if ((await versionOf(store)) < HEARD_SINCE) return older("whether all nodes name the same public URL");
+  if ((await versionOf(store)) < SINCE.nodes) return older("whether all nodes name the same public URL");
   const heard = await store.read("nodes", originsHeard);
   const named = new Set([...heard, ...(PUBLIC_URL === undefined ? [] : [PUBLIC_URL])]);
   if (named.size > 1)
@@ -122,7 +121,7 @@ export const origins: Check = async ({ store, config: { DATABASE_URL, PUBLIC_URL
 
 export const webhooks: Check = async ({ store }) => {
   if (!store) return [];
-  if ((await versionOf(store)) < LOOKED_SINCE) return older("what waits");
+  if ((await versionOf(store)) < SINCE.looks) return older("what waits");
   const found = await store.read("backlog", backlog);
   const many = (count: number) => (count >= COUNTED_MAX_ROWS ? `${count} or more` : `${count}`);
   const says = `${many(found.deliveriesWaiting)} deliveries wait, ${many(found.deliveriesUnwell)} failed or are held, ${found.webhooksDisabled} webhooks are disabled`;
@@ -135,7 +134,7 @@ export const webhooks: Check = async ({ store }) => {
 
 export const leases: Check = async ({ store }) => {
   if (!store) return [];
-  if ((await versionOf(store)) < LOOKED_SINCE) return older("whether print jobs wait for the reaper");
+  if ((await versionOf(store)) < SINCE.looks) return older("whether print jobs wait for the reaper");
   const { reapLateMs } = await store.read("backlog", backlog);
   if (reapLateMs > LATE_MS) return odd(`a print job is due for ${reapLateMs} ms`, "see that a cloud runs: its reaper takes jobs back");
   return well("no print job waits for the reaper");

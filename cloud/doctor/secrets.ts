@@ -9,7 +9,7 @@ import { keyFilesIn, keyFolder, sealedWith } from "../key-files.ts";
 import { signerFrom } from "../keys.ts";
 import { keysSetIn, type Opener, openerFor } from "../seal.ts";
 import { eq } from "../store/drizzle.ts";
-import { versionOf } from "../store/migrate.ts";
+import { SINCE, versionOf } from "../store/migrate.ts";
 import { retiredKeys, sealingKeys, signingKeys } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 import { bad, type Check, odd, type Patient, well } from "./finding.ts";
@@ -44,9 +44,8 @@ export const signingKey: Check = async (patient) => {
 
 /** In a store of the version before there is nothing of that yet. */
 const isRetired = async (store: Store, kid: string): Promise<boolean> =>
-  (await versionOf(store)) >= RETIRED_SINCE &&
+  (await versionOf(store)) >= SINCE.retiredKeys &&
   (await store.read("retired keys", ({ db }) => db.select().from(retiredKeys).where(eq(retiredKeys.kid, kid)).get())) !== undefined;
-const RETIRED_SINCE = 28; // the migration
 
 export const firstKey: Check = async ({ config, store }) => {
   const file = keptIn(config.DATA_DIR);
@@ -60,7 +59,6 @@ export const firstKey: Check = async ({ config, store }) => {
     : odd(`the key in ${file} opens nothing: it was rotated, revoked or replaced`, "remove the file");
 };
 
-const SEALED_SINCE = 18; // the migration
 const SEAL = "start the cloud: it seals them, a day later where several nodes share a database";
 const NAMES: Record<Closed["kind"], string> = { webhook: "webhook secrets", serial: "serial secrets", signing: "signing keys" };
 const kinds = Object.keys(NAMES) as Closed["kind"][];
@@ -73,7 +71,7 @@ const WITHOUT: typeof NAMES = {
 export const sealingKey: Check = async (patient) => {
   const { store, config } = patient;
   if (!store) return [];
-  if ((await versionOf(store)) < SEALED_SINCE) return odd("what serials are made with lies in clear, as the version before left it", SEAL);
+  if ((await versionOf(store)) < SINCE.sealedSerials) return odd("what serials are made with lies in clear, as the version before left it", SEAL);
   const { ids } = await openerOf(patient);
   const folder = keyFolder(config.DATA_DIR);
   const files = keyFilesIn(folder).map((name): Closed => ({ kind: "signing", keyId: sealedWith(join(folder, name)), secrets: 1 }));

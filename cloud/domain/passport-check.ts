@@ -2,7 +2,7 @@
 import { and, desc, eq, inArray, isNotNull, lt } from "../store/drizzle.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { judgeSignature, openCredential } from "#shared/credential.ts";
-import { versionOf } from "../store/migrate.ts";
+import { SINCE, versionOf } from "../store/migrate.ts";
 import { passports, passportVersions, retiredKeys, signingKeys, validations } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type Ring, ringFrom } from "../verify/keys.ts";
@@ -12,10 +12,9 @@ const SLICE_ROWS = 200;
 export type Judged = { passports: number; /** The first that doesn't hold. */ fault: string | undefined };
 type Kept = Pick<typeof passports.$inferSelect, "tenantId" | "id" | "productId" | "lastVersion">;
 
-const RETIRED_SINCE = 28; // the migration: an older copy may be looked at too
 /** Every key that what is kept may be signed with: not one that was retired, once all that it had signed was signed anew. */
 export async function keysIn(store: Store): Promise<Ring | undefined> {
-  const canRetire = (await versionOf(store)) >= RETIRED_SINCE;
+  const canRetire = (await versionOf(store)) >= SINCE.retiredKeys;
   const rows = await store.read("signing keys", async ({ db }) => {
     const all = await db.select().from(signingKeys);
     const gone = canRetire ? await db.select().from(retiredKeys).where(isNotNull(retiredKeys.resignedAt)) : [];

@@ -52,6 +52,9 @@ const appliedTo = (store: Store): Promise<Applied[]> =>
     return rows.map(([version, name, digest]) => ({ version, name, digest }));
   });
 
+/** With which migration came what a look at an older store, or at a backup of one, has to do without. */
+export const SINCE = { sealedSerials: 18, looks: 24, retiredKeys: 28, nodes: 29 } as const;
+
 /** The latest that this Imprimatur knows. */
 export const newestKnown = (): number => migrationsIn().at(-1)?.version ?? 0;
 
