@@ -5,36 +5,37 @@ import { limits } from "#shared/limits.ts";
 import { isLoopback, urlAt } from "#shared/url-at.ts";
 import { anchorAt } from "./adapters/anchor.ts";
 import { type Broker, noBroker, openBroker } from "./adapters/broker.ts";
+import { startCourier } from "./adapters/courier-thread.ts";
 import { registryAt } from "./adapters/registry.ts";
 import { buildApp } from "./app.ts";
 import { authenticator } from "./auth.ts";
 import { ensureBootstrapKey, keptIn } from "./bootstrap-key.ts";
 import type { Config } from "./config.ts";
 import { type Connections, connectionsOf } from "./connections.ts";
+import type { Deps } from "./deps.ts";
 import * as regulations from "./domain/regulations.ts";
 import { keyFolder } from "./key-files.ts";
 import { openKeys } from "./keys.ts";
 import { lockout } from "./lockout.ts";
 import type { Log } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
-import { loadPacks } from "./packs.ts";
+import { loadPacks, type Packs } from "./packs.ts";
 import { budgets as rateBudgets } from "./rate.ts";
 import { keysSetIn, openSeal } from "./seal.ts";
 import { openStore } from "./store/open.ts";
-import type { Tracing } from "./tracing.ts";
 import type { Store } from "./store/store.ts";
-import { startCourier } from "./adapters/courier-thread.ts";
+import type { Tracing } from "./tracing.ts";
 import { startDispatcher } from "./workers/dispatcher.ts";
 import { startGenerator } from "./workers/generator.ts";
 import { startImporter } from "./workers/importer.ts";
-import { startRateSharer } from "./workers/rate-sharer.ts";
-import { startReaper } from "./workers/reaper.ts";
+import { startKeyKeeper } from "./workers/key-keeper.ts";
 import { startMeasurer } from "./workers/measurer.ts";
 import { startPulse } from "./workers/pulse.ts";
-import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
-import { startKeyKeeper } from "./workers/key-keeper.ts";
+import { startRateSharer } from "./workers/rate-sharer.ts";
+import { startReaper } from "./workers/reaper.ts";
 import { sealAtStart, startResealer, tellUnopenable } from "./workers/resealer.ts";
 import { startRollCall } from "./workers/roll-call.ts";
+import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { reportQueue, startStationListener } from "./workers/station-listener.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import { startWaker } from "./workers/waker.ts";
@@ -63,102 +64,122 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
   const metrics = createMetrics();
   const packs = loadPacks(extras.packsFrom);
   const tracing = await tracingTo(config.OTEL_EXPORTER_OTLP_ENDPOINT);
-  const onFatal = extras.onFatal ?? ((line) => dieNow(log, line));
   const store = await openStore({
     dataDir: config.DATA_DIR,
     databaseUrl: config.DATABASE_URL,
     log,
     meter: meterOf(metrics, tracing),
-    onFatal,
+    onFatal: extras.onFatal ?? ((line) => dieNow(log, line)),
     ...(extras.clock ? { clock: extras.clock } : {}),
   });
   try {
-    await store.write("regulation packs", (tx) => regulations.keep(tx, packs));
-    const bootstrapFile = keptIn(config.DATA_DIR);
-    const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
-    if (made) extras.onNewKey?.(made, bootstrapFile);
-    const { seal, keyFiles, keys } = await openSecrets(store, log, config);
-    const allowPrivate = config.WEBHOOK_PRIVATE === "on";
-    let url = "";
-    const origin = () => config.PUBLIC_URL ?? url;
-    const workers: Worker[] = [];
-    let draining = false;
-    metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
-    const scans = scanQueue(metrics);
-    const pulse = startPulse(store, log);
-    const reports = reportQueue(metrics);
-    const authenticate = authenticator({ store, keys, origin });
-    const rateLimited = config.RATE_LIMIT === "on";
-    const budgets = rateBudgets({ areShared: rateLimited && !store.sole });
-    let broker: Broker = noBroker;
-    const app = await buildApp({
-      store,
-      scans,
-      pulse,
-      keys,
-      metrics,
-      log,
-      packs,
-      origin,
-      authenticate,
-      broker: () => broker,
-      notReady: async () => [
-        ...(draining ? ["draining"] : []),
-        ...(await storeFault(store)),
-        ...(draining || (workers.length > 0 && workers.every((worker) => worker.runs())) ? [] : ["workers"]), // a drain ends them itself
-      ],
-      anchor: config.ANCHOR === "log" || config.ANCHOR === "off" ? config.ANCHOR : anchorAt(config.ANCHOR),
-      registry: config.REGISTRY_URL === undefined ? undefined : registryAt(config.REGISTRY_URL),
-      seal,
-      allowPrivate,
-      rateLimited,
-      budgets,
-      trustProxy: config.TRUST_PROXY,
-      lockout: lockout(extras.clock),
-      tracing,
-      ...(extras.checkReplies ? { checkReplies: true } : {}),
-    });
-    const connections = connectionsOf(app.server);
-    // A kept-alive connection isn't to be used again: the next request would meet a shut door.
-    app.server.prependListener("request", (_, response) => void (draining && response.setHeader("connection", "close")));
-    await app.listen({ host: config.HOST, port: config.PORT });
-    url = urlOf(app, config.HOST);
-    askForOrigin(store, log, config, url);
-    const courier = startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs });
-    const dispatcher = startDispatcher(store, log, { seal, courier, tried: ({ status }) => metrics.tried(status), tracing });
-    metrics.watch("webhook_tries_in_flight", "Tries of webhook deliveries that wait for an answer", () => dispatcher.inFlight());
-    workers.push(dispatcher);
-    broker = await openBroker(config, { authenticate, hear: reports.add, origin, log, metrics, rateLimited });
-    // They sign in the name of the origin, which is known from here on.
-    workers.push(
-      startSweeper(store, log, metrics),
-      startMeasurer(store, log, metrics, config.DATA_DIR),
-      ...(store.sole ? [] : [startRateSharer(store, log, budgets), startRollCall(store, log, origin())]),
-      startReaper(store, log),
-      startImporter(store, log),
-      startGenerator(store, log, { keys, origin }),
-      startScanRecorder(store, log, scans),
-      startKeyKeeper(store, log, keys),
-      startResealer(store, log, seal, keyFiles),
-      pulse,
-      startStationListener(store, log, reports),
-      startWaker(store, log, { broker, metrics }),
-    );
-    const close = async () => {
-      draining = true;
-      await sleep(config.DRAIN_NOTICE_S * 1000); // who balances has to see it before the door is shut
-      await pulse.stop(); // its answers end only when somebody ends them
-      await shutDoor(app, connections, log);
-      await Promise.all(workers.map((worker) => worker.stop()));
-      await broker.end(); // nobody listens any more: that we go doesn't make a station offline
-      await store.close();
-      await tracing?.close().catch((error: unknown) => log.warn({ event: "traces-lost", err: error }, "the last traces weren't taken"));
-    };
-    return { app, store, url, bootstrapFile, close };
+    return await startOn(store, { config, log, extras, metrics, packs, tracing });
   } catch (error) {
     await store.close();
     throw error;
   }
+}
+
+type Means = { config: Config; log: Log; extras: Extras; metrics: Metrics; packs: Packs; tracing: Tracing | undefined };
+/** What is known only once the cloud listens, or changes while it runs. */
+type Running = { url: string; broker: Broker; workers: Worker[]; isDraining: boolean };
+
+async function startOn(store: Store, means: Means): Promise<Cloud> {
+  const { config, log, extras, metrics, packs } = means;
+  await store.write("regulation packs", (tx) => regulations.keep(tx, packs));
+  const bootstrapFile = keptIn(config.DATA_DIR);
+  const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
+  if (made) extras.onNewKey?.(made, bootstrapFile);
+  const secrets = await openSecrets(store, log, config);
+  const running: Running = { url: "", broker: noBroker, workers: [], isDraining: false };
+  metrics.watch("store_queue_units", "Units of work that wait for the store", () => store.pending());
+  const deps = depsFor(store, means, secrets, running);
+  const app = await buildApp(deps);
+  const connections = connectionsOf(app.server);
+  // A kept-alive connection isn't to be used again: the next request would meet a shut door.
+  app.server.prependListener("request", (_, response) => void (running.isDraining && response.setHeader("connection", "close")));
+  await app.listen({ host: config.HOST, port: config.PORT });
+  running.url = urlOf(app, config.HOST);
+  askForOrigin(store, log, config, running.url);
+  await startWork(deps, means, running);
+  const close = () => closeAll(deps, config, { app, connections, running });
+  return { app, store, url: running.url, bootstrapFile, close };
+}
+
+type Lent = Omit<Deps, "document">;
+type Secrets = Awaited<ReturnType<typeof openSecrets>>;
+/** What routes and the pipeline are lent; workers take theirs out of it too. */
+function depsFor(store: Store, { config, log, extras, metrics, packs, tracing }: Means, { seal, keys }: Secrets, running: Running): Lent {
+  const origin = () => config.PUBLIC_URL ?? running.url;
+  const rateLimited = config.RATE_LIMIT === "on";
+  const areAtWork = () => running.workers.length > 0 && running.workers.every((worker) => worker.runs());
+  return {
+    store,
+    scans: scanQueue(metrics),
+    pulse: startPulse(store, log),
+    keys,
+    metrics,
+    log,
+    packs,
+    origin,
+    authenticate: authenticator({ store, keys, origin }),
+    broker: () => running.broker,
+    notReady: async () => [
+      ...(running.isDraining ? ["draining"] : []),
+      ...(await storeFault(store)),
+      ...(running.isDraining || areAtWork() ? [] : ["workers"]), // a drain ends them itself
+    ],
+    anchor: config.ANCHOR === "log" || config.ANCHOR === "off" ? config.ANCHOR : anchorAt(config.ANCHOR),
+    registry: config.REGISTRY_URL === undefined ? undefined : registryAt(config.REGISTRY_URL),
+    seal,
+    allowPrivate: config.WEBHOOK_PRIVATE === "on",
+    rateLimited,
+    budgets: rateBudgets({ areShared: rateLimited && !store.sole }),
+    trustProxy: config.TRUST_PROXY,
+    lockout: lockout(extras.clock),
+    tracing,
+    ...(extras.checkReplies ? { checkReplies: true } : {}),
+  };
+}
+
+/** What goes on beside the requests. It signs in the name of the origin, which is known from here on. */
+async function startWork(
+  { store, log, metrics, tracing, seal, keys, origin, authenticate, rateLimited, budgets, allowPrivate, scans, pulse }: Lent,
+  { config, extras }: Means,
+  running: Running,
+): Promise<void> {
+  const reports = reportQueue(metrics);
+  const courier = startCourier({ allowPrivate, tryMaxMs: extras.tryMaxMs });
+  const dispatcher = startDispatcher(store, log, { seal, courier, tried: ({ status }) => metrics.tried(status), tracing });
+  metrics.watch("webhook_tries_in_flight", "Tries of webhook deliveries that wait for an answer", () => dispatcher.inFlight());
+  running.workers.push(dispatcher);
+  running.broker = await openBroker(config, { authenticate, hear: reports.add, origin, log, metrics, rateLimited });
+  running.workers.push(
+    startSweeper(store, log, metrics),
+    startMeasurer(store, log, metrics, config.DATA_DIR),
+    ...(store.sole ? [] : [startRateSharer(store, log, budgets), startRollCall(store, log, origin())]),
+    startReaper(store, log),
+    startImporter(store, log),
+    startGenerator(store, log, { keys, origin }),
+    startScanRecorder(store, log, scans),
+    startKeyKeeper(store, log, keys),
+    startResealer(store, log, seal, keyFolder(config.DATA_DIR)),
+    pulse,
+    startStationListener(store, log, reports),
+    startWaker(store, log, { broker: running.broker, metrics }),
+  );
+}
+
+type Open = { app: FastifyInstance; connections: Connections; running: Running };
+async function closeAll({ store, log, pulse, tracing }: Lent, config: Config, { app, connections, running }: Open): Promise<void> {
+  running.isDraining = true;
+  await sleep(config.DRAIN_NOTICE_S * 1000); // who balances has to see it before the door is shut
+  await pulse.stop(); // its answers end only when somebody ends them
+  await shutDoor(app, connections, log);
+  await Promise.all(running.workers.map((worker) => worker.stop()));
+  await running.broker.end(); // nobody listens any more: that we go doesn't make a station offline
+  await store.close();
+  await tracing?.close().catch((error: unknown) => log.warn({ event: "traces-lost", err: error }, "the last traces weren't taken"));
 }
 
 /** Units of work are counted, and are part of the request's trace where somebody collects traces. */
@@ -179,13 +200,12 @@ function askForOrigin(store: Store, log: Log, config: Config, url: string): void
 /** What is sealed, what it is sealed with, and what we sign with. */
 async function openSecrets(store: Store, log: Log, config: Config) {
   const seal = await openSeal(store, config.DATA_DIR, keysSetIn(config));
-  const keyFiles = keyFolder(config.DATA_DIR);
-  await tellUnopenable(store, log, seal, keyFiles);
+  await tellUnopenable(store, log, seal, keyFolder(config.DATA_DIR));
   if (seal.from === "store")
     log.warn({ event: "sealing-key-in-store" }, "what is sealed is as safe as the database: set IMPRIMATUR_SEALING_KEY");
   const keys = await openKeys(store, config.DATA_DIR, seal);
   await sealAtStart(store, log, seal);
-  return { seal, keyFiles, keys };
+  return { seal, keys };
 }
 
 /** What was begun is answered, to whoever reads in time. */
