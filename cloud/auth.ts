@@ -36,6 +36,8 @@ export type Authenticate = (headers: IncomingHttpHeaders, method?: string) => Pr
 
 /** How long what was found stays true: until its token or sandbox ends, or some credential dies. */
 type Found = Known & { tokenEndsAt: number; signedWith?: string | undefined };
+/** The moment of the look is the moment that its ends are judged by. */
+type Looked = { found: Found; now: number };
 const hasCredential = ({ authorization, "x-api-key": key }: IncomingHttpHeaders) => authorization !== undefined || key !== undefined;
 
 export function authenticator({ store, keys, origin }: { store: Store; keys: Keys; origin: () => string }): Authenticate {
@@ -44,12 +46,14 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
   let rememberedIn = credentialEpoch();
 
   /** Only where nobody else can revoke behind our back; what was begun before a revocation is answered may still pass. */
-  function recall(secret: string): Found | undefined {
+  function recall(secret: string): Looked | undefined {
+    if (!store.sole) return undefined;
     if (rememberedIn !== credentialEpoch()) {
       remembered.clear();
       rememberedIn = credentialEpoch();
     }
-    return remembered.get(secret);
+    const found = remembered.get(secret);
+    return found && { found, now: store.sole.now() };
   }
 
   async function verify(token: string): Promise<Claims> {
@@ -89,8 +93,7 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
     }
   }
 
-  /** Reads who it is; the moment of the read is the moment that its ends are judged by. */
-  async function look(secret: string): Promise<{ found: Found; now: number }> {
+  async function look(secret: string): Promise<Looked> {
     const claims = isJwt(secret) ? await verifiedClaims(secret) : undefined;
     return store.joint.read("authenticate", async (tx) => {
       const known = claims ? await byClient(tx, claims.client, { scopes: claims.scopes }) : await byKey(tx, secret);
@@ -100,7 +103,7 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
   }
 
   /** The session of a console, which ends as a token does. */
-  async function lookSession(cookie: string): Promise<{ found: Found; now: number }> {
+  async function lookSession(cookie: string): Promise<Looked> {
     return store.read("console session", async (tx) => {
       const session = await sessions.find(tx, cookie);
       if (!session) throw unasked("the session has ended: sign in again");
@@ -108,10 +111,10 @@ export function authenticator({ store, keys, origin }: { store: Store; keys: Key
     });
   }
 
-  async function known(secret: string, lookAt: (secret: string) => Promise<{ found: Found; now: number }>, as = secret) {
-    const recalled = store.sole ? recall(as) : undefined;
+  async function known(secret: string, lookAt: (secret: string) => Promise<Looked>, as = secret) {
+    const recalled = recall(as);
     const begunIn = credentialEpoch();
-    const { found, now } = recalled && store.sole ? { found: recalled, now: store.sole.now() } : await lookAt(secret);
+    const { found, now } = recalled ?? (await lookAt(secret));
     if (found.signedWith !== undefined && keys.isOver(found.signedWith))
       throw unauthorized("the access token was signed with a key that was retired since: ask for a new one");
     if (found.tokenEndsAt <= now) throw unauthorized("the access token or session has expired: ask for a new one");
