@@ -89,6 +89,11 @@ function isInstant(text: string): boolean {
 export type Parts = { params: unknown; query: unknown; body: unknown };
 export type Check = (parts: Parts, more: FieldFault[]) => void;
 
+type Faults = (value: unknown) => FieldFault[];
+const none: Faults = () => [];
+/** Of a part of a request: what is wrong with it before its schema is asked, which turns a query's text into numbers, by its schema, and after that. */
+type Part = { name: keyof Parts; before: Faults; errorsIn: Errors; after: Faults };
+
 /** Judges all parts of a request; `more` is what was already found in its headers. */
 export function checkOf({
   params,
@@ -98,24 +103,24 @@ export function checkOf({
   judgesItems,
   judgesBody,
 }: Pick<Route, "params" | "query" | "body" | "judge" | "judgesItems" | "judgesBody">): Check {
-  const parts: [keyof Parts, Errors][] = [
-    ["params", errorsBy(params ?? NOTHING)],
-    ["query", errorsWith(lenient, query ?? NOTHING)],
-    ...(judgesBody ? [] : [["body", errorsBy(body ?? NOTHING)] satisfies [keyof Parts, Errors]]),
+  const wholeNumbers = integersOf(query);
+  const inQuery: Faults = (value) => [...unsafeIn(value), ...twiceIn(value), ...laxIn(value, wholeNumbers)];
+  const parts: Part[] = [
+    { name: "params", before: unsafeIn, errorsIn: errorsBy(params ?? NOTHING), after: none },
+    { name: "query", before: inQuery, errorsIn: errorsWith(lenient, query ?? NOTHING), after: unsafeIn }, // a number that came as text is one only then
+    ...(judgesBody
+      ? []
+      : [{ name: "body", before: judgesItems ? none : unsafeIn, errorsIn: errorsBy(body ?? NOTHING), after: none } as const]),
   ];
   const judged = body === undefined ? "query" : "body";
-  const wholeNumbers = integersOf(query);
   return (values, more) => {
-    const faults = parts.flatMap(([part, errorsIn]) => {
-      const value = values[part];
-      const unsafe =
-        part === "body" && judgesItems
-          ? []
-          : [...unsafeIn(value, ""), ...(part === "query" ? [...twiceIn(value), ...laxIn(value, wholeNumbers)] : [])];
+    const faults = parts.flatMap(({ name, before, errorsIn, after }) => {
+      const value = values[name];
+      const unsafe = before(value);
       const isTooMuch = unsafe.length >= limits.FAULTS_MAX_ITEMS || unsafe.some(({ rule }) => rule === "depth");
-      const found = isTooMuch ? [] : faultsOf(errorsIn(value), body === undefined && part === "body");
-      const soFar = [...unsafe, ...found, ...(part === "query" ? unsafeIn(value, "") : [])]; // a number that came as text is one only now
-      const across = part === judged && judge && !isTooMuch && isNested(value) ? judge(value, soFar, values.params) : [];
+      const found = isTooMuch ? [] : faultsOf(errorsIn(value), body === undefined && name === "body");
+      const soFar = [...unsafe, ...found, ...after(value)];
+      const across = name === judged && judge && !isTooMuch && isNested(value) ? judge(value, soFar, values.params) : [];
       return oneEach([...soFar, ...across]);
     });
     if (faults.length + more.length > 0) throw invalid([...faults, ...more]);
@@ -232,7 +237,7 @@ const isHarmless = (value: unknown): boolean =>
   typeof value === "string" ? isText(value) : typeof value === "number" ? Number.isFinite(value) : typeof value === "boolean";
 
 /** What no schema sees: text that a database can't hold, numbers that JSON can't, keys that reach for prototypes, nesting that eats the stack. */
-function unsafeIn(value: unknown, path: string): FieldFault[] {
+function unsafeIn(value: unknown, path = ""): FieldFault[] {
   const found: FieldFault[] = [];
   lookInto(value, path === "" ? [] : path.split("."), 0, found);
   return found;
