@@ -58,9 +58,12 @@ export async function fanOut(tx: Tx, most: number, lastTenant = ""): Promise<{ m
     let share = Math.ceil((most - made.length) / (tenants.length - nth));
     more ||= messages.length === each;
     for (const { id, tenantId, type, targets } of messages) {
+      if (share <= 0) {
+        more = true;
+        break;
+      }
       const [taken, rest] = [targets.slice(0, share), targets.slice(share)];
-      if (share <= 0 || rest.length > 0) more = true;
-      if (share <= 0) break;
+      more ||= rest.length > 0;
       share -= taken.length;
       await tx.db
         .update(outbox)
