@@ -6,7 +6,7 @@ import { type AuditAction, auditActionNames, auditClasses, classOf } from "#shar
 import type { AuditQuery, AuditRow } from "#shared/wire/audit.ts";
 import { auditHeads, auditLog, tenants } from "../store/schema.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
-import { db, type Finale, LOCKED, run, together, type Tx } from "../store/store.ts";
+import { db, type Finale, inTurn, LOCKED, run, together, type Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
 import { instant } from "./instant.ts";
 import { pageOf, pageReply, SEQ } from "./page.ts";
@@ -70,7 +70,10 @@ export function append(tx: Tx, { tenantId, credential }: Who, { action, subject,
 const chaining: Finale<Unchained> = {
   rank: ranks.audit,
   say: async (rows) => {
-    const chains = [...Map.groupBy(rows, ({ tenantId }) => tenantId)].toSorted(([a], [b]) => (a < b ? -1 : 1));
+    const chains = inTurn(
+      Map.groupBy(rows, ({ tenantId }) => tenantId),
+      ([tenantId]) => tenantId,
+    );
     const headed = await together(chains.map(async ([tenantId, its]) => ({ tenantId, its, head: await headOf(tenantId) })));
     return () => together(headed.flatMap(({ tenantId, its, head }) => chain(tenantId, its, head)));
   },

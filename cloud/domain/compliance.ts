@@ -9,7 +9,7 @@ import type { Pack, Packs } from "../packs.ts";
 import { and, eq, sql } from "../store/drizzle.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { evaluations } from "../store/schema.ts";
-import { db, overtaken, type Store, type Tx } from "../store/store.ts";
+import { db, inTurn, overtaken, type Store, type Tx } from "../store/store.ts";
 import type { By } from "./events.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
@@ -157,9 +157,7 @@ async function evaluateAll({ store, packs, log }: Judging, by: By, tasks: readon
   const settled = new Map<Gathered, Row>();
   if (fresh.size > 0)
     await store.write("compliance results", async (tx) => {
-      // In the order that everybody stores them in: crosswise, two who judge the same products would wait for each other.
-      for (const [one, made] of [...fresh].toSorted(([, a], [, b]) => (keptAs(a) < keptAs(b) ? -1 : 1)))
-        settled.set(one, await settle(tx, by, made));
+      for (const [one, made] of inTurn(fresh, ([, made]) => keptAs(made))) settled.set(one, await settle(tx, by, made));
     });
   return gathered.map((one) => (one instanceof Refusal ? one : (one.known ?? (settled.get(one) as Row))));
 }

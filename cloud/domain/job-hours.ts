@@ -4,7 +4,7 @@ import { limits } from "#shared/limits.ts";
 import type { JobState } from "#shared/states.ts";
 import { prepared } from "../store/prepared.ts";
 import { jobHours } from "../store/schema.ts";
-import { db, type Finale, run, together, type Tx } from "../store/store.ts";
+import { db, type Finale, inTurn, run, together, type Tx } from "../store/store.ts";
 import { ranks } from "./ranks.ts";
 
 export const HOUR_MS = 3_600_000;
@@ -17,10 +17,8 @@ const counting: Finale<End> = {
   rank: ranks.jobHours,
   say: async (ends) => {
     const rows = Map.groupBy(ends, ({ tenantId, state, hour }) => `${tenantId} ${state} ${hour}`);
-    const inOrder = [...rows]
-      .toSorted(([a], [b]) => (a < b ? -1 : 1))
-      .flatMap(([, [end, ...more]]) => (end ? { ...end, jobs: 1 + more.length } : []));
-    await together(inOrder.map(({ tenantId, state, hour, jobs }) => run(COUNT, [tenantId, state, hour, jobs], "run")));
+    const counts = inTurn(rows, ([name]) => name).flatMap(([, [end, ...more]]) => (end ? { ...end, jobs: 1 + more.length } : []));
+    await together(counts.map(({ tenantId, state, hour, jobs }) => run(COUNT, [tenantId, state, hour, jobs], "run")));
   },
 };
 export const countEnd = (tx: Tx, tenantId: string, state: JobState): void => tx.atEnd(counting, { tenantId, state, hour: hourOf(tx.now) });

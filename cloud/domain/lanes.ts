@@ -151,12 +151,12 @@ async function due(tx: Tx, { webhookId, inFlight }: Lane): Promise<Waiting[]> {
 
 async function manyDue(asked: { webhookId: string; now: number; most: number }): Promise<Waiting[]> {
   const retries = await retriesDue.all(asked); // mostly there is none, and an index alone tells the others
-  return retries.length === 0 ? dueIds.all(asked) : inTurn(await timedRows.all({ ...asked, now: 0 }), retries);
+  return retries.length === 0 ? dueIds.all(asked) : interleaved(await timedRows.all({ ...asked, now: 0 }), retries);
 }
 
 type Timed = Pick<typeof deliveries.$inferSelect, keyof typeof timed>;
 /** First tries in their order, among them each retry when it has waited for longer than what follows: else a busy webhook would have none. */
-function inTurn(firsts: readonly Timed[], retries: readonly Timed[]): Timed[] {
+function interleaved(firsts: readonly Timed[], retries: readonly Timed[]): Timed[] {
   const left = [...retries];
   const found: Timed[] = [];
   for (const first of firsts) {

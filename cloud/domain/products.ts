@@ -8,7 +8,7 @@ import { type ProductStage, productStages, VOIDED } from "#shared/states.ts";
 import type { BatchResult, Product, ProductCreate, ProductPatch, ProductVersion, Transition } from "#shared/wire/products.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { products } from "../store/schema.ts";
-import { db, eachBeside, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
+import { db, eachBeside, inTurn, LOCKED, overtaken, run, type Tx } from "../store/store.ts";
 import { revokeOf } from "./issued-credentials.ts";
 import { type By, list as listEvents, record as recordEvent, type Row as Event, snapshots } from "./events.ts";
 import { found } from "./found.ts";
@@ -104,9 +104,10 @@ export async function createEach(tx: Tx, by: By, inputs: readonly (() => Product
     const row = await judgedAs(index, () => fresh(tx, by, input()));
     if (row) made.push({ index, row });
   }
-  // Taken in the order that everybody takes them in: crosswise, two who bring the same products would wait for each other.
-  const inOrder = made.toSorted((a, b) => (a.row.identity < b.row.identity ? -1 : Number(a.row.identity > b.row.identity)));
-  await eachBeside(inOrder, ({ index, row }) => judgedAs(index, () => add(tx, by, row)));
+  await eachBeside(
+    inTurn(made, ({ row }) => row.identity),
+    ({ index, row }) => judgedAs(index, () => add(tx, by, row)),
+  );
   return refused;
 }
 

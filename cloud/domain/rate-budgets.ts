@@ -3,7 +3,7 @@ import { and, inArray, lt, sql } from "../store/drizzle.ts";
 import { burstOf } from "#shared/limits.ts";
 import { bare, prepared } from "../store/prepared.ts";
 import { rateBudgets } from "../store/schema.ts";
-import { db, type Tx } from "../store/store.ts";
+import { db, inTurn, type Tx } from "../store/store.ts";
 
 /** Tokens that one key took of its so many a minute. */
 export type Spending = { key: string; perMinute: number; tokens: number };
@@ -27,11 +27,10 @@ const book = prepared(
     .returning({ fullAt: rateBudgets.fullAt }),
 );
 
-/** Books it in an order that all nodes keep to, in one round trip; what is left of each key's burst, below zero where nodes took too much. */
+/** Books it in one round trip; what is left of each key's burst, below zero where nodes took too much. */
 export async function settle(tx: Tx, spendings: readonly Spending[]): Promise<Map<string, number>> {
   const { now } = tx;
-  const inOrder = spendings.toSorted((a, b) => (a.key < b.key ? -1 : 1));
-  const left = inOrder.map(async ({ key, perMinute, tokens }) => {
+  const left = inTurn(spendings, ({ key }) => key).map(async ({ key, perMinute, tokens }) => {
     const tokenMs = MINUTE_MS / perMinute;
     const tookMs = Math.round(tokens * tokenMs);
     const booked = await book.get({ key, now, latest: now + MINUTE_MS, tookMs, fullAt: now + tookMs });

@@ -142,6 +142,10 @@ export async function together<const Works extends readonly unknown[]>(
   }) as { -readonly [Nth in keyof Works]: Awaited<Works[Nth]> };
 }
 
+/** The order in which everybody takes many rows, by what names each: crosswise, two units would wait for each other. */
+export const inTurn = <Item>(items: Iterable<Item>, nameOf: (item: Item) => string): Item[] =>
+  [...items].toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : Number(nameOf(a) > nameOf(b))));
+
 const TURNS_MAX = 16;
 /** Waits as long as every turn of the event loop brings more to share a commit, but not for ever. */
 export async function turnsThatBring(count: () => number): Promise<void> {

@@ -8,7 +8,7 @@ import type { Message } from "../adapters/broker.ts";
 import { type Overheard, overhear } from "../domain/devices.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { Store, Tx } from "../store/store.ts";
+import { inTurn, type Store, type Tx } from "../store/store.ts";
 import { judgeOf } from "../validate.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
@@ -38,15 +38,11 @@ export function reportQueue(metrics: Metrics): Reports {
     const key = `${place.tenantId}/${place.deviceId}`;
     const station = waiting.get(key) ?? { ...place, messages: [] };
     const { messages } = station;
-    const isFull = messages.filter((other) => other.topic === topic).length >= limits.MQTT_TOPIC_REPORTS_MAX_ITEMS;
-    if (isFull || held >= limits.MQTT_REPORTS_MAX_ITEMS) dropped += 1;
-    // The newest word of a topic is the one that counts: a flood must not hide that its sender is gone.
-    if (isFull)
-      messages.splice(
-        messages.findLastIndex((other) => other.topic === topic),
-        1,
-      );
-    else if (held >= limits.MQTT_REPORTS_MAX_ITEMS) return;
+    const ofTopic = messages.filter((other) => other.topic === topic);
+    if (ofTopic.length >= limits.MQTT_TOPIC_REPORTS_MAX_ITEMS) {
+      dropped += 1; // the latest but this one: a flood must not hide that its sender is gone
+      messages.splice(messages.lastIndexOf(ofTopic.at(-1) as Message), 1);
+    } else if (held >= limits.MQTT_REPORTS_MAX_ITEMS) return void (dropped += 1);
     else held += 1;
     messages.push(message);
     waiting.set(key, station);
@@ -129,9 +125,8 @@ function reportIn(text: string): StationReport | undefined {
 /** Says how many of them are no devices of ours, or not any more. */
 async function write(tx: Tx, words: readonly Word[]): Promise<number> {
   let strangers = 0;
-  // In the order that everybody takes devices in: with an external broker each node hears of all of them, and crosswise two would wait for each other.
-  const inOrder = words.toSorted((a, b) => (a.deviceId < b.deviceId ? -1 : 1));
-  for (const { tenantId, deviceId, said, how } of inOrder)
+  // With an external broker each node hears of all devices.
+  for (const { tenantId, deviceId, said, how } of inTurn(words, (word) => word.deviceId))
     if ((await refusalOr(() => overhear(tx, tenantId, deviceId, said, how))) instanceof Refusal) strangers += 1;
   return strangers;
 }
