@@ -10,7 +10,7 @@ const PLAIN_MAX_DIGITS = 21; // longer ones we write with an exponent
 const TURN_ROWS = 10_000; // a few milliseconds
 
 /** What rows of digits in this text are read as, where that isn't what they say. Of sixteen bytes one is looked at, unless it is a digit. */
-export async function misreadIn(text: Buffer): Promise<ReadonlySet<number>> {
+export async function misreadRowsIn(text: Buffer): Promise<ReadonlySet<number>> {
   const misread = new Set<number>();
   let rows = 0;
   for (let at = LEAST - 1; at < text.length; at += LEAST) {

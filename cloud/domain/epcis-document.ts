@@ -6,9 +6,10 @@ import { limits } from "#shared/limits.ts";
 import { isObject } from "#shared/object.ts";
 import { type Behaviour, EpcisDocument, EpcisQueryDocument, type Problem } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
-import { misreadIn } from "./epcis-digits.ts";
+import { misreadRowsIn } from "./epcis-digits.ts";
 import { contextFault, eventFaults, extrasOf, isUnfathomed, type Json, type LongNumber, prefixesOf } from "./epcis-rules.ts";
 import { declaredAs, isDeclared, termsOf, type Term } from "./epcis-terms.ts";
+import { TOO_MANY_DIGITS } from "./misread.ts";
 
 /** `key` is what the store holds it under. */
 export type Ready = { eventId: string; key: string; event: Json; terms: Term[] };
@@ -90,24 +91,39 @@ function withoutEvents(body: Json): Json {
 }
 const asShell = (event: unknown): unknown => (isObject(event) ? {} : event);
 
+type Sent = { bare: boolean; sent: Buffer };
 /** Judges everything; with `proceed` what is wrong with an event is its own, as long as there is another that is right. */
-export async function prepare(body: unknown, behaviour: Behaviour, { bare, sent }: { bare: boolean; sent: Buffer }): Promise<Prepared> {
+export async function prepare(body: unknown, behaviour: Behaviour, { bare, sent }: Sent): Promise<Prepared> {
   if (!isObject(body)) throw refused([{ field: "body", rule: "type", message: "must be an EPCISDocument or an event, a JSON object" }]);
   const type = body["type"];
   if (bare && (type === "EPCISDocument" || type === "EPCISQueryDocument"))
     throw refused([{ field: "type", rule: "bare", message: "must be an event's: whole documents go to POST /epcis/capture" }]);
-  const { path, events, context, outer } = eventsIn(body);
-  const isFit = outer.length === 0;
-  const isAllOrNone = behaviour === "rollback" || !isFit;
-  if (events.length > limits.EPCIS_CAPTURE_MAX_EVENTS)
-    throw isFit
-      ? tooLarge(`${events.length} events are more than the ${limits.EPCIS_CAPTURE_MAX_EVENTS} that one capture takes: split it`)
-      : refused(outer);
+  const found = eventsIn(body);
+  refuseMany(found);
+  const isAllOrNone = behaviour === "rollback" || found.outer.length > 0;
+  const { made, faults } = await judgeEach(found, behaviour, isAllOrNone, sent);
+  if (faults.length > 0 && (isAllOrNone || made.events.length === 0)) throw refused(faults);
+  return made;
+}
+
+function refuseMany({ events, outer }: Found): void {
+  if (events.length <= limits.EPCIS_CAPTURE_MAX_EVENTS) return;
+  if (outer.length > 0) throw refused(outer);
+  throw tooLarge(`${events.length} events are more than the ${limits.EPCIS_CAPTURE_MAX_EVENTS} that one capture takes: split it`);
+}
+
+/** All of a document that is fit; of another, or where one fault spoils all, as much as is told of it. */
+async function judgeEach(
+  { path, events, context, outer }: Found,
+  behaviour: Behaviour,
+  isAllOrNone: boolean,
+  sent: Buffer,
+): Promise<{ made: Prepared; faults: FieldFault[] }> {
   const extras = extrasOf(context);
   const declared = outer.some(({ field }) => field.startsWith("@context")) ? undefined : prefixesOf(context);
   const made: Prepared = { behaviour, context: extras.length > 0 ? extras : null, events: [], unfit: 0, problems: [] };
   const faults = [...outer];
-  const misread = digitsOf(sent);
+  const misread = misreadOf(sent);
   const slice = Math.max(1, Math.min(SLICE_EVENTS, Math.floor((events.length * SLICE_BYTES) / sent.length)));
   let keys = 0;
   for (const [i, event] of events.entries()) {
@@ -116,28 +132,33 @@ export async function prepare(body: unknown, behaviour: Behaviour, { bare, sent 
     const long: LongNumber[] = [];
     const wrong = eventFaults(event, declared, at, long);
     if (long.length > 0) wrong.push(...(await misread(long)));
-    if (wrong.length === 0) keys += made.events[made.events.push(ready(event as Json)) - 1]?.terms.length ?? 0;
+    if (wrong.length > 0) note(made, wrong);
     else {
-      made.unfit += 1;
-      if (behaviour === "proceed" && made.problems.length < limits.EPCIS_ERRORS_MAX_ITEMS)
-        made.problems.push(problemOf(brief(refused(wrong).message)));
+      const fit = ready(event as Json);
+      made.events.push(fit);
+      keys += fit.terms.length;
     }
-    if (isFit && keys > limits.EPCIS_CAPTURE_MAX_KEYS)
+    if (outer.length === 0 && keys > limits.EPCIS_CAPTURE_MAX_KEYS)
       throw tooLarge(`more than ${limits.EPCIS_CAPTURE_MAX_KEYS} EPCs and other keys: split it`);
     if (faults.length <= limits.FAULTS_MAX_ITEMS) faults.push(...wrong);
     if (faults.length > limits.FAULTS_MAX_ITEMS && isAllOrNone) break;
   }
-  if (faults.length > 0 && (isAllOrNone || made.events.length === 0)) throw refused(faults);
-  return made;
+  return { made, faults };
+}
+
+function note(made: Prepared, wrong: FieldFault[]): void {
+  made.unfit += 1;
+  if (made.behaviour === "proceed" && made.problems.length < limits.EPCIS_ERRORS_MAX_ITEMS)
+    made.problems.push(problemOf(brief(refused(wrong).message)));
 }
 
 /** What is wrong with numbers that may have been read as others; the text is looked through once, and only where there are any. */
-function digitsOf(sent: Buffer): (numbers: readonly LongNumber[]) => Promise<FieldFault[]> {
+function misreadOf(sent: Buffer): (numbers: readonly LongNumber[]) => Promise<FieldFault[]> {
   let misread: Promise<ReadonlySet<number>> | undefined;
   return async (numbers) => {
-    const others = await (misread ??= misreadIn(sent));
+    const others = await (misread ??= misreadRowsIn(sent));
     return numbers.flatMap(({ field, number }) =>
-      others.has(Math.abs(number)) ? { field, rule: "number", message: "has more digits than a number keeps: send it as a text" } : [],
+      others.has(Math.abs(number)) ? { field, rule: "number", message: TOO_MANY_DIGITS } : [],
     );
   };
 }

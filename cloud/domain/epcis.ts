@@ -9,7 +9,7 @@ import { limits } from "#shared/limits.ts";
 import type { CaptureJob, EventKept } from "#shared/wire/epcis.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { epcisCaptures, epcisContexts, epcisEvents, epcisTerms } from "../store/schema.ts";
-import { db, together, type Tx } from "../store/store.ts";
+import { db, inTurn, together, type Tx } from "../store/store.ts";
 import type { Caller } from "./callers.ts";
 import * as carriers from "./carriers.ts";
 import { itemOf, keyOf } from "./epc.ts";
@@ -90,27 +90,43 @@ const EXISTS = "epcisException:ResourceAlreadyExistsException";
 
 /** Stores what isn't there yet. Statements of a slice don't wait for one another, and others get a turn between slices. */
 async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ stored: number; clashes: Ready[] }> {
+  const { tenantId } = by;
   const contextId = context && digestOf(context);
-  if (contextId) await insertContext.run({ tenantId: by.tenantId, id: contextId, context });
+  if (contextId) await insertContext.run({ tenantId, id: contextId, context });
+  const fresh = await takeKeys(tx, tenantId, events, contextId);
+  const clashing = await takeOutClashing(tenantId, events, fresh, context ?? []);
+  for (const slice of slicesOf(events.filter((event) => fresh.has(event)))) {
+    await keepTerms(tenantId, slice);
+    await verifyLabels(tx, by, slice);
+  }
+  return { stored: fresh.size, clashes: events.filter((event) => clashing.has(event)) };
+}
+
+/** Stores each under its key. Answers those whose keys were free. */
+async function takeKeys(tx: Tx, tenantId: string, events: readonly Ready[], contextId: string | null): Promise<Set<Ready>> {
   const fresh = new Set<Ready>();
-  // Taken in the order that everybody takes them in: crosswise, two who capture the same events would wait for each other.
   const places = placesOfDeclared(events);
-  for (const slice of slicesOf([...events, ...places].toSorted((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))))) {
-    const rows = await Promise.all(slice.map(({ event, key }) => insertEvent.run(rowOf(tx, by.tenantId, event, key, contextId))));
-    const { place = [], event: taken = [] } = Object.groupBy(slice.filter((_, n) => rows[n]), (one) => (places.has(one) ? "place" : "event")); // oxfmt-ignore
-    for (const one of taken) fresh.add(one);
-    await Promise.all(place.map(({ key }) => remove.run({ tenantId: by.tenantId, eventId: key })));
+  for (const slice of slicesOf(inTurn([...events, ...places], ({ key }) => key))) {
+    const rows = await Promise.all(slice.map(({ event, key }) => insertEvent.run(rowOf(tx, tenantId, event, key, contextId))));
+    const taken = slice.filter((_, n) => rows[n]);
+    for (const one of taken) if (!places.has(one)) fresh.add(one);
+    const toGiveBack = taken.filter((one) => places.has(one));
+    await Promise.all(toGiveBack.map(({ key }) => remove.run({ tenantId, eventId: key })));
     await turn();
   }
-  const around = context ?? [];
+  return fresh;
+}
+
+/** Those that say otherwise than what is kept of their ids; what of them was stored just now is taken out again, of `fresh` too. */
+async function takeOutClashing(tenantId: string, events: readonly Ready[], fresh: Set<Ready>, around: unknown[]): Promise<Set<Ready>> {
   const clashing = new Set<Ready>();
   async function judge(event: Ready): Promise<void> {
-    if (await (fresh.has(event) ? mirrors : isSame)(by.tenantId, event, around)) return;
+    if (await (fresh.has(event) ? mirrors : isSame)(tenantId, event, around)) return;
     clashing.add(event);
-    if (fresh.delete(event)) await remove.run({ tenantId: by.tenantId, eventId: event.key });
+    if (fresh.delete(event)) await remove.run({ tenantId, eventId: event.key });
   }
   // What was taken may be taken out again: if another of this capture has its key, that one is looked at behind it. All else is looked at together.
-  const awaited = await declaredBefore(by.tenantId, fresh);
+  const awaited = await declaredBefore(tenantId, fresh);
   const toJudge = Map.groupBy(
     events.filter((event) => !fresh.has(event) || isDeclared(event.event) || awaited.has(event.key)),
     ({ key }) => key,
@@ -123,16 +139,15 @@ async function store(tx: Tx, by: By, { events, context }: Prepared): Promise<{ s
     );
     await turn();
   }
-  const clashes = events.filter((event) => clashing.has(event));
-  for (const slice of slicesOf(events.filter((event) => fresh.has(event)))) {
-    const terms = slice.flatMap(({ terms, key }) => terms.map(([kind, value]) => ({ tenantId: by.tenantId, kind, value, eventId: key })));
-    for (let j = 0; j < terms.length; j += SLICE_TERMS) {
-      await Promise.all(terms.slice(j, j + SLICE_TERMS).map((term) => insertTerm.run(term)));
-      await turn();
-    }
-    await verifyLabels(tx, by, slice);
+  return clashing;
+}
+
+async function keepTerms(tenantId: string, events: readonly Ready[]): Promise<void> {
+  const terms = events.flatMap(({ terms: its, key }) => its.map(([kind, value]) => ({ tenantId, kind, value, eventId: key })));
+  for (const some of slicesOf(terms, SLICE_TERMS)) {
+    await Promise.all(some.map((term) => insertTerm.run(term)));
+    await turn();
   }
-  return { stored: fresh.size, clashes };
 }
 
 /**
