@@ -57,18 +57,18 @@ const record = prepared(
 );
 
 /** The latest idle answers, kept by this node alone: in the store those to ten thousand stations at rest would be 400 million rows a day. */
-const inVain = new Map<string, { fingerprint: Buffer; answer: Answer; until: number }>();
-const IN_VAIN_KEPT = 10_000;
+const idle = new Map<string, { fingerprint: Buffer; answer: Answer; until: number }>();
+const IDLE_KEPT = 10_000;
 const nameOf = ({ scope, key }: Once): string => `${scope.toString("latin1")} ${key}`;
 
-function noteVain(request: Once, answer: Answer, until: number): void {
-  if (inVain.size >= IN_VAIN_KEPT) inVain.delete(inVain.keys().next().value as string);
-  inVain.set(nameOf(request), { fingerprint: request.fingerprint, answer, until });
+function noteIdle(request: Once, answer: Answer, until: number): void {
+  if (idle.size >= IDLE_KEPT) idle.delete(idle.keys().next().value as string);
+  idle.set(nameOf(request), { fingerprint: request.fingerprint, answer, until });
 }
 
-function vainly(request: Once, now: number) {
-  const vain = inVain.get(nameOf(request));
-  return vain && vain.until > now ? { ...vain, ...vain.answer } : undefined;
+function idleBefore(request: Once, now: number) {
+  const known = idle.get(nameOf(request));
+  return known && known.until > now ? { ...known, ...known.answer } : undefined;
 }
 
 type Work = {
@@ -118,7 +118,7 @@ async function doOnce(
 
 async function earlier(tx: Tx, request: Once): Promise<Answer | undefined> {
   const { scope, key, fingerprint, lockWith, stands } = request;
-  const row = (await find.get({ scope, key, now: tx.now })) ?? vainly(request, tx.now); // another node may have had something for it since
+  const row = (await find.get({ scope, key, now: tx.now })) ?? idleBefore(request, tx.now); // another node may have had something for it since
   if (!row) return undefined;
   if (!row.fingerprint.equals(fingerprint)) throw new Refusal("IDEMPOTENCY_CONFLICT");
   const body = row.body !== null && lockWith ? unlock(row.body, lockWith) : row.body;
@@ -136,7 +136,7 @@ async function keep(tx: Tx, request: Once, answer: Answer): Promise<Answer> {
   const { scope, key, fingerprint, keepMs = limits.IDEMPOTENCY_KEEP_MS, lockWith } = request;
   if (answer.isIdle) {
     const until = tx.now + keepMs;
-    tx.after(() => noteVain(request, answer, until)); // a unit that is run again isn't a second request
+    tx.after(() => noteIdle(request, answer, until)); // a unit that is run again isn't a second request
     return answer;
   }
   const { status, headers, keep: shown = answer.body } = answer;

@@ -61,7 +61,7 @@ function mapperOf<Get, All>(built: unknown): Mapper<Get, All> {
   const columns = fields.map(({ path: [name = ""], field }) => ({ name, decoder: decoderOf(field) }));
   const decoded = (i: number, value: unknown) => (value === null ? null : columns[i]?.decoder?.mapFromDriverValue(value));
   const members = columns.map(({ name, decoder }, i) => `${JSON.stringify(name)}: ${decoder ? `decoded(${i}, row[${i}])` : `row[${i}]`}`);
-  const one = said(`(row) => ({ ${members.join(", ")} })`, { decoded });
+  const one = functionOf(`(row) => ({ ${members.join(", ")} })`, { decoded });
   return {
     mapGetResult: (row) => (row === undefined ? undefined : one(row)) as Get,
     mapAllResult: (rows) => rows.map((row) => one(row)) as All,
@@ -105,14 +105,14 @@ function filling(places: readonly Place[]): (values: Values) => unknown[] {
     const value = `values[${JSON.stringify(name)}]`;
     return encode ? `encoded(${i}, ${value})` : `${value} ?? empty(${i}, ${value})`;
   });
-  return said(`(values) => [${members.join(", ")}]`, { encoded, empty }) as (values: Values) => unknown[];
+  return functionOf(`(values) => [${members.join(", ")}]`, { encoded, empty }) as (values: Values) => unknown[];
 }
 
 /**
- * The function that a text says: it names the members of one statement's rows. One that looped over names would serve all statements, and so look
+ * The function of a text: it names the members of one statement's rows. One that looped over names would serve all statements, and so look
  * each name up anew at each run: a fifteenth of all that a label costs.
  */
-const said = (text: string, given: Record<string, unknown>): ((from: unknown) => unknown) =>
+const functionOf = (text: string, given: Record<string, unknown>): ((from: unknown) => unknown) =>
   // oxlint-disable-next-line typescript/no-implied-eval -- of names that stand in the schema, once at the start
   new Function(...Object.keys(given), `return ${text};`)(...Object.values(given)) as (from: unknown) => unknown;
 
