@@ -5,7 +5,7 @@ import { faultIn, judgeChain } from "../domain/audit-check.ts";
 import { backlog, COUNTED_MAX_ROWS } from "../domain/backlog.ts";
 import { judgeBundles, lostBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
-import { originsHeard } from "../domain/nodes.ts";
+import { CLOCK_OFF_MS, clocksApartMs, originsHeard } from "../domain/nodes.ts";
 import { judgePassports, keysIn } from "../domain/passport-check.ts";
 import { integrityFault } from "../store/copy.ts";
 import { migrationsIn, newestKnown, SINCE, versionOf } from "../store/migrate.ts";
@@ -18,7 +18,6 @@ const CHAINS = 20;
 const ROWS = 1_000;
 const BUNDLES = 200;
 const PASSPORTS = 200;
-const CLOCK_OFF_MS = 2_000;
 const LATE_MS = 60_000;
 export const RESTORE = "stop the cloud and restore the last backup that holds: imprimatur restore";
 
@@ -92,8 +91,8 @@ export const clock: Check = async ({ store, now }) => {
   });
   const before = now();
   const theirs = await store.read("clock", async (tx) => tx.now);
-  const offMs = Math.max(theirs - now(), before - theirs, 0);
-  if (offMs > CLOCK_OFF_MS) return odd(`this machine's clock and the database's are ${offMs} ms apart`, "let NTP set both");
+  const apartMs = clocksApartMs(theirs, before, now());
+  if (apartMs > CLOCK_OFF_MS) return odd(`this machine's clock and the database's are ${apartMs} ms apart`, "let NTP set both");
   if (last - theirs > CLOCK_OFF_MS)
     return odd(
       `the latest audit row is of ${new Date(last).toISOString()}, which is still to come`,

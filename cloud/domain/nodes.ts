@@ -5,6 +5,10 @@ import { nodes } from "../store/schema.ts";
 import { SKIP_LOCKED, type Tx } from "../store/store.ts";
 
 const SILENT_MS = 60_000;
+/** What clocks may be apart without a word. */
+export const CLOCK_OFF_MS = 2_000;
+/** How far from the database's instant a machine's clock is, by which that was heard between these two. */
+export const clocksApartMs = (theirs: number, before: number, after: number): number => Math.max(theirs - after, before - theirs, 0);
 
 /** Says that a node is there; who hasn't been heard of for a minute is forgotten. */
 export async function beHeard(tx: Tx, id: string, origin: string): Promise<void> {

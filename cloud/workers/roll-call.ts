@@ -2,22 +2,22 @@
 // this machine's clock is the database's: nothing here goes by the former but the log and the dates of answers, which stations set their own against.
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
-import { beHeard, originsHeard } from "../domain/nodes.ts";
+import { beHeard, CLOCK_OFF_MS, clocksApartMs, originsHeard } from "../domain/nodes.ts";
 import type { Store } from "../store/store.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
 const EVERY_MS = 5_000;
-const CLOCK_OFF_MS = 2_000;
 
 export function startRollCall(store: Store, log: Logger, origin: string, now: () => number = Date.now): Worker {
   const id = randomUUID();
   let told = "";
   let isOff = false;
 
-  function sayClock(offMs: number): void {
-    if (isOff === offMs > CLOCK_OFF_MS) return;
+  function sayClock(apartMs: number): void {
+    if (isOff === apartMs > CLOCK_OFF_MS) return;
     isOff = !isOff;
-    if (isOff) log.warn({ event: "clock-off", offMs }, `this machine's clock and the database's are ${offMs} ms apart: let NTP set both`);
+    if (isOff)
+      log.warn({ event: "clock-off", offMs: apartMs }, `this machine's clock and the database's are ${apartMs} ms apart: let NTP set both`);
     else log.info({ event: "clock-agrees" }, "this machine's clock and the database's agree again");
   }
 
@@ -30,7 +30,7 @@ export function startRollCall(store: Store, log: Logger, origin: string, now: ()
         await beHeard(tx, id, origin);
         return { heard: await originsHeard(tx), theirs: tx.now };
       });
-      sayClock(Math.max(theirs - now(), before - theirs, 0));
+      sayClock(clocksApartMs(theirs, before, now()));
       const others = heard.filter((other) => other !== origin).join(", ");
       if (others === told) return false;
       told = others;
