@@ -22,8 +22,6 @@ import {
   fromOf,
   hasNoBody,
   headersFor,
-  idempotencyKey,
-  ifMatchFaults,
   mediaIn,
   NO_BYTES,
   received,
@@ -134,9 +132,7 @@ async function handle(route: Route, request: FastifyRequest, reply: FastifyReply
   if (route.scope === "client") request.body = withBasic(request.body, request.headers);
   const { params, query, body = {} } = request; // no body at all is an object without fields
   route.refuse?.(body);
-  const [key, faults] = idempotencyKey(route, request);
-  faults.push(...ifMatchFaults(route, request));
-  const said = headersFor(route, request, faults);
+  const { key, said, faults } = headersFor(route, request);
   const keyed = (): Keyed | undefined => (key === undefined ? undefined : { key, fingerprint: fingerprint(request, said) });
   if (!route.readsAddress)
     await judge(request, { params, query, body }, faults).catch((unfit: unknown) => refuseUnfit(route, request, deps, keyed(), unfit));

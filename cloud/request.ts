@@ -58,18 +58,6 @@ export function refuseUndecodable({ originalUrl: url }: FastifyRequest): void {
 
 export const mediaIn = ({ "content-type": type = "" }: IncomingHttpHeaders): string => type.split(";")[0]?.trim().toLowerCase() ?? "";
 
-export function idempotencyKey(route: Route, { headers }: FastifyRequest): [key: string | undefined, faults: FieldFault[]] {
-  const key = headers["idempotency-key"];
-  const wrong = (rule: string, message: string): [undefined, FieldFault[]] => [undefined, [{ field: "Idempotency-Key", rule, message }]];
-  if (key === undefined)
-    return route.idempotencyKey === "required"
-      ? wrong("required", "this route needs the header, and a UUID is a good one")
-      : [undefined, []];
-  if (typeof key !== "string" || key.length > limits.IDEMPOTENCY_KEY_MAX_LENGTH || !/^[\x20-\x7e]+$/.test(key))
-    return wrong("format", `must be 1 to ${limits.IDEMPOTENCY_KEY_MAX_LENGTH} printable ASCII characters`);
-  return [key, []];
-}
-
 /** A client may say who it is by HTTP Basic (RFC 6749, 2.3.1): then that counts as said in the body, each part decoded as a form's. */
 export function withBasic(body: unknown, { authorization = "" }: IncomingHttpHeaders): unknown {
   const [, coded] = /^Basic +([\w+/-]+=*) *$/i.exec(authorization) ?? [];
@@ -81,8 +69,30 @@ export function withBasic(body: unknown, { authorization = "" }: IncomingHttpHea
 /** Clients that don't encode what they send have nothing in it that a form would read otherwise. */
 const asForm = (part: string): string => part.replaceAll("&", "%26");
 
-/** What the headers say that a route takes, and what is wrong with them. */
-export function headersFor({ takesHeaders = {} }: Route, { headers }: FastifyRequest, faults: FieldFault[]): string[] {
+/** `key`: by which the request is done once; `said`: what else its headers say to the route, which makes it another request. */
+export type Headed = { key: string | undefined; said: string[]; faults: FieldFault[] };
+export function headersFor(route: Route, { headers }: FastifyRequest): Headed {
+  const faults: FieldFault[] = [];
+  const key = idempotencyKey(route, headers, faults);
+  if (route.takesIfMatch && !isIfMatch(headers["if-match"]))
+    faults.push({ field: "If-Match", rule: "etag", message: 'must be an ETag in quotes, such as "3"' });
+  return { key, said: ownHeaders(route, headers, faults), faults };
+}
+
+function idempotencyKey(route: Route, { "idempotency-key": key }: IncomingHttpHeaders, faults: FieldFault[]): string | undefined {
+  const wrong = (rule: string, message: string): void => void faults.push({ field: "Idempotency-Key", rule, message });
+  if (key === undefined) {
+    if (route.idempotencyKey === "required") wrong("required", "this route needs the header, and a UUID is a good one");
+    return undefined;
+  }
+  if (typeof key === "string" && key.length <= limits.IDEMPOTENCY_KEY_MAX_LENGTH && /^[\x20-\x7e]+$/.test(key)) return key;
+  wrong("format", `must be 1 to ${limits.IDEMPOTENCY_KEY_MAX_LENGTH} printable ASCII characters`);
+  return undefined;
+}
+
+const isIfMatch = (said = "*"): boolean => said.trim() === "*" || said.split(",").every((tag) => /^(W\/)?"[^"]*"$/.test(tag.trim()));
+
+function ownHeaders({ takesHeaders = {} }: Route, headers: IncomingHttpHeaders, faults: FieldFault[]): string[] {
   return Object.entries(takesHeaders).flatMap(([name, { oneOf }]) => {
     const value = headers[name.toLowerCase()];
     if (value === undefined) return [];
@@ -90,11 +100,6 @@ export function headersFor({ takesHeaders = {} }: Route, { headers }: FastifyReq
       faults.push({ field: name, rule: "enum", message: `must be one of ${oneOf.join(", ")}` });
     return `${name}: ${String(value)}`;
   });
-}
-
-export function ifMatchFaults({ takesIfMatch }: Route, { headers: { "if-match": said = "*" } }: FastifyRequest): FieldFault[] {
-  const isFit = said.trim() === "*" || said.split(",").every((tag) => /^(W\/)?"[^"]*"$/.test(tag.trim()));
-  return isFit || !takesIfMatch ? [] : [{ field: "If-Match", rule: "etag", message: 'must be an ETag in quotes, such as "3"' }];
 }
 
 /** What "the same request" means: method, address, what its headers say to the route, and the bytes of the body. */
