@@ -47,8 +47,8 @@ export async function linesOf(text: string, given: Given): Promise<Line[]> {
     ...(given.proof === undefined ? {} : { proof: given.proof }),
     ...(given.statusList === undefined ? {} : { statusList: given.statusList }),
   };
-  const sent: { proof?: unknown; statusList?: unknown } = isCredential ? {} : parsed(text);
-  const file = { ...(isCredential ? { credential: text } : sent), ...more };
+  const sent: { proof?: unknown; statusList?: unknown } = isCredential ? { credential: text } : parsed(text);
+  const file = { ...sent, ...more };
   const has = (...names: string[]) => names.every((name) => Object.hasOwn(file, name));
   const isPrint = has("items", "sha256");
   const isProof = has("entry", "checkpoint");
