@@ -2,7 +2,7 @@
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { codeOf, reasonOf, wordsOf } from "#shared/fault.ts";
 import { type Config, loadConfig } from "./config.ts";
-import { bad, type Check, type Finding } from "./doctor/finding.ts";
+import { bad, type Check, type Finding, type Patient } from "./doctor/finding.ts";
 import * as machine from "./doctor/machine.ts";
 import * as records from "./doctor/records.ts";
 import * as secrets from "./doctor/secrets.ts";
@@ -53,23 +53,25 @@ const faultOf = (error: Error & Partial<Finding>): Finding => {
 const unreadable = ({ message }: SyntaxError): Finding =>
   bad(`what is kept can't be read, a column isn't what was written: ${message}`, records.RESTORE);
 
+async function findingsOf(look: Check, patient: Patient): Promise<Finding[]> {
+  try {
+    return [await look(patient)].flat();
+  } catch (error) {
+    return [error instanceof SyntaxError ? unreadable(error) : faultOf(error as Error)];
+  }
+}
+
 async function examine(config: Config): Promise<Line[]> {
   const log = createLog("silent");
   const lines: Line[] = [];
-  const found = (check: string, findings: Finding | Finding[]) =>
-    lines.push(...[findings].flat().map((finding) => ({ check, ...finding })));
   const opened = await openToLook({ dataDir: config.DATA_DIR, databaseUrl: config.DATABASE_URL, log }).catch((error: Error) => error);
   let store = opened instanceof Error ? undefined : opened;
   try {
     for (const [check, look] of Object.entries(checks)) {
-      if (check === "database" && opened instanceof Error) found(check, faultOf(opened));
-      else
-        try {
-          found(check, await look({ config, store, log, now: Date.now }));
-        } catch (error) {
-          found(check, error instanceof SyntaxError ? unreadable(error) : faultOf(error as Error));
-        }
-      if (check === "database" && lines.at(-1)?.mark === "FAIL") store = undefined; // what it holds can't be looked at
+      const isShut = check === "database" && opened instanceof Error;
+      const findings = isShut ? [faultOf(opened)] : await findingsOf(look, { config, store, log, now: Date.now });
+      lines.push(...findings.map((finding) => ({ check, ...finding })));
+      if (check === "database" && findings.at(-1)?.mark === "FAIL") store = undefined; // what it holds can't be looked at
     }
     return lines;
   } finally {

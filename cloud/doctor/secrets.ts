@@ -71,7 +71,8 @@ const WITHOUT: typeof NAMES = {
 export const sealingKey: Check = async (patient) => {
   const { store, config } = patient;
   if (!store) return [];
-  if ((await versionOf(store)) < SINCE.sealedSerials) return odd("what serials are made with lies in clear, as the version before left it", SEAL);
+  if ((await versionOf(store)) < SINCE.sealedSerials)
+    return odd("what serials are made with lies in clear, as the version before left it", SEAL);
   const { ids } = await openerOf(patient);
   const folder = keyFolder(config.DATA_DIR);
   const files = keyFilesIn(folder).map((name): Closed => ({ kind: "signing", keyId: sealedWith(join(folder, name)), secrets: 1 }));
