@@ -60,7 +60,7 @@ const PRIVATE = { "cache-control": "private, no-cache" };
 export function mount(app: FastifyInstance, routes: readonly Route[], deps: Deps, limit: Limit): void {
   for (const route of routes) {
     const endpoint = pathOf(route);
-    const judge = judgeOf(route, deps);
+    const judge = judgingOf(route, deps);
     const shown = deps.checkReplies ? replyChecker(route) : undefined;
     const url = endpoint.replaceAll(/\{(\w+)\}/g, ":$1");
     const always = { ...(needsCredential(route) ? PRIVATE : {}), ...(route.open ? CORS : {}), ...route.headers };
@@ -127,7 +127,7 @@ async function readmit(route: Route, request: FastifyRequest, reply: FastifyRepl
   request.caller = caller;
 }
 
-async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, judge: Judge, limit: Limit): Promise<Sent> {
+async function handle(route: Route, request: FastifyRequest, reply: FastifyReply, deps: Deps, judge: Judging, limit: Limit): Promise<Sent> {
   await readmit(route, request, reply, deps);
   if (route.scope === "client") request.body = withBasic(request.body, request.headers);
   const { params, query, body = {} } = request; // no body at all is an object without fields
@@ -211,10 +211,10 @@ function inWordsOf({ headers: { accept } }: Asked, route: Write, answer: Answer)
   return { status, headers: told.headers, body: JSON.stringify(told.body) };
 }
 
-type Judge = (request: FastifyRequest, parts: Parts, faults: FieldFault[]) => Promise<void>;
+type Judging = (request: FastifyRequest, parts: Parts, faults: FieldFault[]) => Promise<void>;
 
 /** The route's check. Before it refuses an unfit body the guard is asked, which refuses where no body could be taken, and adds faults that only the store can tell. */
-function judgeOf(route: Route, { store }: Deps): Judge {
+function judgingOf(route: Route, { store }: Deps): Judging {
   const check = checkOf(route);
   const guard = route.kind === "write" ? route.guard : undefined;
   if (!guard) return async (_, parts, faults) => check(parts, faults);
