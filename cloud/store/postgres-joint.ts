@@ -91,7 +91,7 @@ function kindOf(sql: string): Kind {
   return made;
 }
 
-/** Who comes before this turn's work is done asks along. */
+/** One question for all units that ask the same before the work of this turn of the event loop is done. */
 function askingAsOne(): typeof asOne {
   const begun = new Map<string, { answer: Promise<unknown>; isAlone: boolean }>();
   return <T>(what: string, ask: () => Promise<T>) => {
@@ -112,7 +112,7 @@ function askingAsOne(): typeof asOne {
   };
 }
 
-/** A session that notes what writes, and refuses locks, for which all others of the transaction would wait, and savepoints, which they would share: also where there are no others just now. */
+/** A session that notes what writes. It refuses locks, for which all others of the transaction would wait, and savepoints, which they would share; also where there are no others just now. */
 function looking(session: Session, wrote: () => void, asker?: typeof asOne): Session {
   const over =
     (execute: Execute): Execute =>

@@ -67,6 +67,7 @@ export function linesOn(client: PoolClient): Lines {
     return isAfterAnother ? (cause ?? error) : error;
   };
 
+  /** A call joins the latest of those that ask alike, unless its own line has something behind that already: then it begins a set of its own. */
   function leave(): void {
     const sets: Call[][] = [];
     const newest = new Map<string, number>();

@@ -75,50 +75,11 @@ export function openPostgres({
   silentMaxMs = SILENT_MAX_MS,
   onCommit,
 }: PostgresOptions): Engine {
-  const pool = new Pool({
-    connectionString: urlForDriver(url),
-    max: connections,
-    connectionTimeoutMillis: CONNECT_MAX_MS,
-    idleTimeoutMillis: 60_000,
-    application_name: "imprimatur",
-    statement_timeout: STATEMENT_MAX_MS,
-    idle_in_transaction_session_timeout: limits.UNIT_MAX_MS, // a node that is frozen, or cut off, keeps nobody waiting for longer
-    keepAlive: true, // a script is waited for as long as it takes, but not of a server that has gone without a word
-    keepAliveInitialDelayMillis: KEEPALIVE_MS,
-    pipeline: true, // statements that don't wait for one another share a round trip
-    types: { getTypeParser: parserOf },
-  });
-  // A connection that dies is dropped and replaced; who was using it hears it from the statement that failed.
-  pool.on("error", () => {});
-  pool.on("connect", (client) => {
-    client.on("error", () => {});
-    const stream = streamOf(client);
-    stream.on("timeout", () => stream.destroy(Object.assign(new Error(`the server said nothing for ${silentMaxMs} ms`), { code: SILENT })));
-  });
-  pool.on("acquire", (client) => void streamOf(client).setTimeout(silentMaxMs));
-  pool.on("release", (_error, client) => void streamOf(client).setTimeout(0)); // nothing is asked of it
+  const pool = poolOf(url, connections, silentMaxMs);
+  const connect = connecting(pool, connections);
   let pending = 0;
   let closed = false;
   let allDone: (() => void) | undefined;
-
-  let fullUntil = 0;
-  /** Where a server gives fewer connections than we would take, those that we have are waited for. */
-  async function connect(): Promise<PoolClient> {
-    const until = performance.now() + CONNECT_MAX_MS;
-    for (;;)
-      try {
-        if (performance.now() > fullUntil) pool.options.max = connections;
-        return await primary(await pool.connect());
-      } catch (error) {
-        const isFull = codeOf(error) === FULL;
-        if ((!isFull && !isBroken(error)) || performance.now() > until) throw unavailable(withoutPassword(error) ?? error);
-        if (isFull) {
-          fullUntil = performance.now() + FULL_MS;
-          pool.options.max = Math.max(1, pool.totalCount);
-        }
-        await sleep(FULL_PAUSE_MS);
-      }
-  }
 
   /** The database's clock, so that several nodes agree; asked for in the same round trip that begins the transaction. */
   async function begin(client: PoolClient, mode: Mode, isShared: boolean): Promise<number> {
@@ -241,15 +202,8 @@ export function openPostgres({
     },
     script: async (text) => {
       const client = await connect();
-      let until = performance.now() + scriptPatienceMs;
-      const isSame = () => (until = performance.now() + scriptPatienceMs);
-      streamOf(client).setTimeout(0); // what it takes, it takes
       try {
-        // Several statements in one message are one transaction. A table that changes while others work on it may meet them crosswise.
-        while (await isHeld(() => again(isDeadlock, () => ask(client, { text: SCRIPT_BEGIN + text })), isSame)) {
-          if (performance.now() > until) throw new Error(HELD_FOR_LONG);
-          await sleep(SCRIPT_PAUSE_MS);
-        }
+        await runScript(client, text, scriptPatienceMs);
       } finally {
         client.release();
       }
@@ -257,12 +211,7 @@ export function openPostgres({
     faults: async () => {
       const client = await connect();
       try {
-        const { rows } = await ask(client, {
-          text: "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')",
-        });
-        return rows
-          .filter(([, setting]) => setting === "off" || setting === "local")
-          .map(([name, setting]) => `PostgreSQL runs with ${String(name)}=${String(setting)}`);
+        return await durabilityFaults(client);
       } finally {
         client.release();
       }
@@ -275,6 +224,74 @@ export function openPostgres({
       await pool.end();
     },
   };
+}
+
+function poolOf(url: string, connections: number, silentMaxMs: number): Pool {
+  const pool = new Pool({
+    connectionString: urlForDriver(url),
+    max: connections,
+    connectionTimeoutMillis: CONNECT_MAX_MS,
+    idleTimeoutMillis: 60_000,
+    application_name: "imprimatur",
+    statement_timeout: STATEMENT_MAX_MS,
+    idle_in_transaction_session_timeout: limits.UNIT_MAX_MS, // a node that is frozen, or cut off, keeps nobody waiting for longer
+    keepAlive: true, // a script is waited for as long as it takes, but not of a server that has gone without a word
+    keepAliveInitialDelayMillis: KEEPALIVE_MS,
+    pipeline: true, // statements that don't wait for one another share a round trip
+    types: { getTypeParser: parserOf },
+  });
+  // A connection that dies is dropped and replaced; who was using it hears it from the statement that failed.
+  pool.on("error", () => {});
+  pool.on("connect", (client) => {
+    client.on("error", () => {});
+    const stream = streamOf(client);
+    stream.on("timeout", () => stream.destroy(Object.assign(new Error(`the server said nothing for ${silentMaxMs} ms`), { code: SILENT })));
+  });
+  pool.on("acquire", (client) => void streamOf(client).setTimeout(silentMaxMs));
+  pool.on("release", (_error, client) => void streamOf(client).setTimeout(0)); // nothing is asked of it
+  return pool;
+}
+
+/** Where a server gives fewer connections than we would take, those that we have are waited for. */
+function connecting(pool: Pool, connections: number): () => Promise<PoolClient> {
+  let fullUntil = 0;
+  return async () => {
+    const until = performance.now() + CONNECT_MAX_MS;
+    for (;;)
+      try {
+        if (performance.now() > fullUntil) pool.options.max = connections;
+        return await primary(await pool.connect());
+      } catch (error) {
+        const isFull = codeOf(error) === FULL;
+        if ((!isFull && !isBroken(error)) || performance.now() > until) throw unavailable(withoutPassword(error) ?? error);
+        if (isFull) {
+          fullUntil = performance.now() + FULL_MS;
+          pool.options.max = Math.max(1, pool.totalCount);
+        }
+        await sleep(FULL_PAUSE_MS);
+      }
+  };
+}
+
+/** Several statements in one message are one transaction. A table that changes while others work on it may meet them crosswise. */
+async function runScript(client: PoolClient, text: string, patienceMs: number): Promise<void> {
+  let until = performance.now() + patienceMs;
+  const isSame = () => (until = performance.now() + patienceMs);
+  const attempt = () => again(isDeadlock, () => ask(client, { text: SCRIPT_BEGIN + text }));
+  streamOf(client).setTimeout(0); // what it takes, it takes
+  while (await isHeld(attempt, isSame)) {
+    if (performance.now() > until) throw new Error(HELD_FOR_LONG);
+    await sleep(SCRIPT_PAUSE_MS);
+  }
+}
+
+async function durabilityFaults(client: PoolClient): Promise<string[]> {
+  const { rows } = await ask(client, {
+    text: "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')",
+  });
+  return rows
+    .filter(([, setting]) => setting === "off" || setting === "local")
+    .map(([name, setting]) => `PostgreSQL runs with ${String(name)}=${String(setting)}`);
 }
 
 const VERSIONS = "migrations_pkey"; // a script begins with the row of its version
