@@ -8,7 +8,7 @@ import { type Engine, type Execute, type Finales, type Mode, sayFinales, type Se
 import { inodeOf, makeFolder } from "../files.ts";
 import { walKeeper } from "./wal.ts";
 
-export type SqliteOptions = {
+type SqliteOptions = {
   file: string;
   clock?: () => number;
   /** The store can no longer be trusted: said once, and the process must end. */
@@ -173,6 +173,24 @@ export function openSqliteToRead(file: string): Engine {
   };
 }
 
+/** Ends the process where somebody took the lock file away and began beside us, or took the database away. */
+function aloneOn(writer: Database.Database, file: string, onFatal: SqliteOptions["onFatal"]): () => void {
+  const seenVersion = writer.prepare("PRAGMA data_version").pluck(); // moves when another connection wrote, and ours is the only one
+  const ownVersion = seenVersion.get();
+  const ownInode = inodeOf(file);
+  return () => {
+    if (writer.inTransaction) return;
+    const inode = inodeOf(file);
+    if (inode !== undefined && inode !== ownInode)
+      onFatal(
+        `${file} was taken away${inode === 0 ? "" : ", and another lies in its place"}: what is answered would be in no file, ending now`,
+        new Error("the file's name leads elsewhere"),
+      );
+    if (seenVersion.get() === ownVersion) return;
+    onFatal(`another process writes to ${file}: two can't both know the truth, ending now`, new Error("data_version moved"));
+  };
+}
+
 export function openSqlite({
   file,
   clock = Date.now,
@@ -193,27 +211,12 @@ export function openSqlite({
   const release = writer.prepare("RELEASE unit");
   const undo = writer.prepare("ROLLBACK TO unit");
 
-  // Moves when another connection wrote: ours is the only one, unless somebody took the lock file away and began beside us.
-  const seenVersion = writer.prepare("PRAGMA data_version").pluck();
-  const ownVersion = seenVersion.get();
-  const watch = setInterval(() => dieIfNotAlone(), WATCH_MS).unref();
-  const ownInode = inodeOf(file);
-  function dieIfNotAlone(): void {
-    if (closed || writer.inTransaction) return;
-    const inode = inodeOf(file);
-    if (inode !== undefined && inode !== ownInode)
-      onFatal(
-        `${file} was taken away${inode === 0 ? "" : ", and another lies in its place"}: what is answered would be in no file, ending now`,
-        new Error("the file's name leads elsewhere"),
-      );
-    if (seenVersion.get() === ownVersion) return;
-    onFatal(`another process writes to ${file}: two can't both know the truth, ending now`, new Error("data_version moved"));
-  }
-
   const queue: Waiting[] = [];
   let draining: Promise<void> | undefined;
   const wal = walKeeper({ writer, dueAt: walFrames, dieOfIo, onWarn });
   let closed = false;
+  const dieIfNotAlone = aloneOn(writer, file, onFatal);
+  const watch = setInterval(() => dieIfNotAlone(), WATCH_MS).unref();
 
   /** One unit inside the open transaction. What it answers waits for the commit, or for the group's failure. */
   async function runUnit(unit: Waiting, finales: Finales): Promise<Done> {
@@ -236,7 +239,7 @@ export function openSqlite({
     const done: Done[] = [];
     const finales: Finales = new Map();
     let current: Waiting | undefined;
-    dieIfNotAlone();
+    if (!closed) dieIfNotAlone();
     try {
       begin.run();
       const began = performance.now();
