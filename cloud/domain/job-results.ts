@@ -3,7 +3,6 @@ import { hash } from "node:crypto";
 import { canonical } from "#shared/canonical.ts";
 import { type FieldFault, invalid, Refusal, refusalOr } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
-import { saying } from "#shared/sayings.ts";
 import { type JobState, jobStates, PAPER_MAY_EXIST, rankOf } from "#shared/states.ts";
 import { type BundleItem, type JobActor, type Result, ResultItem, type ResultOutcome } from "#shared/wire/jobs.ts";
 import { eachBeside, together, type Tx } from "../store/store.ts";
@@ -41,8 +40,6 @@ async function refuseVoided(tx: Tx, row: jobs.Row): Promise<void> {
 const CLAIMED = rankOf("CLAIMED");
 const isRepeat = async (tx: Tx, row: jobs.Row, status: JobState): Promise<boolean> =>
   status === "FAILED" ? hasFailed(tx, row) : status === row.state || (rankOf(status) >= CLAIMED && rankOf(status) <= row.reached);
-/** Why the reaper ends an attempt of which paper may lie somewhere: nobody has said what became of it. */
-export const LEASE_EXPIRED_AFTER_SPOOL = saying("lease_expired_after_spool");
 const isOver = ({ state }: jobs.Row): boolean => rankOf(state) < 0;
 /** By the station's own word, which is kept as it was sent, whether or not the job was buried or cancelled since. */
 const hasFailed = async (tx: Tx, row: jobs.Row): Promise<boolean> =>

@@ -9,12 +9,13 @@ import { db, run, SKIP_LOCKED, type Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
 import { instant } from "./instant.ts";
-import { afterFailure, LEASE_EXPIRED_AFTER_SPOOL } from "./job-results.ts";
+import { afterFailure } from "./job-results.ts";
 import { ended } from "./job-ends.ts";
 import * as jobs from "./jobs.ts";
 import { emit } from "./outbox.ts";
 
 const LEASE_EXPIRED = saying("lease_expired");
+const LEASE_EXPIRED_AFTER_SPOOL = saying("lease_expired_after_spool");
 const SYSTEM = { kind: "system", id: "reaper" } as const;
 const due = (at: "look_at" | "due_at") => `SELECT tenant_id, job_ref FROM print_jobs WHERE ${at} <= ? ORDER BY ${at} LIMIT ?`;
 const DUE = [due("look_at"), due("due_at")]; // the latter as nodes of a version before left it
