@@ -20,7 +20,7 @@ export type CategoryVersion = {
   fieldSchema: FieldSchema;
   judge: Judge;
 };
-export type Catalogue = {
+type Catalogue = {
   all: readonly CategoryVersion[];
   find(category: string, at: number, jurisdiction?: string): CategoryVersion | undefined;
   /** Names of the categories that have a schema in effect. */

@@ -51,7 +51,7 @@ export function epcSerialFault(serial: string): string | undefined {
   return BigInt(serial) > SERIAL_MAX_NUMBER ? `is above ${SERIAL_MAX_NUMBER}, the most that 38 bits hold` : undefined;
 }
 
-export type Sgtin = { gtin: string; serial: string; companyPrefixLength: number; filter: number };
+type Sgtin = { gtin: string; serial: string; companyPrefixLength: number; filter: number };
 const noEpc = (reason: string) => new Refusal("EPC_UNAVAILABLE", reason);
 
 /** The EPC of an item as 24 hex digits. How many digits are the company's can't be seen in a GTIN: another split is another EPC. */

@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 
 export type Head = { origin: string; size: number; root: Buffer };
-export type Signer = { name: string; publicBytes: Buffer };
+type Signer = { name: string; publicBytes: Buffer };
 
 const ED25519 = 1;
 /** Four bytes that say which key it may be; the key itself says the rest. */

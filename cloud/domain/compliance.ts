@@ -21,7 +21,7 @@ import * as products from "./products.ts";
 import { judgedSectors, packFor, sectorOf } from "./regulations.ts";
 
 type Row = typeof evaluations.$inferSelect;
-export type Judging = { store: Store; packs: Packs; log: Log };
+type Judging = { store: Store; packs: Packs; log: Log };
 
 const place = (name: keyof Row) => eq(evaluations[name], sql.placeholder(name));
 const isSame = and(place("tenantId"), place("productId"), place("productVersion"), place("passport"), place("sector"), place("packDigest"));

@@ -20,7 +20,7 @@ const isEventType = (type: unknown): type is EventType => typeof type === "strin
 /** Prefixes that the standard's own context declares. */
 export const KNOWN_PREFIXES: ReadonlySet<string> = new Set(["epcis", "cbv", "cbvmda", "gs1", "rdfs", "owl", "xsd", "dcterms"]);
 /** The prefixes that may stand before an extension's name; undefined where a context of others may declare any. */
-export type Prefixes = ReadonlySet<string> | undefined;
+type Prefixes = ReadonlySet<string> | undefined;
 const STANDARD_CONTEXT = /^https?:\/\/(?:ref\.gs1\.org|gs1\.github\.io)\/[^\s]*epcis-context\.jsonld$/i;
 
 export const objectsIn = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(isObject) : []);

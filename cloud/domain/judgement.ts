@@ -9,7 +9,7 @@ import type { Rule } from "../pack-rule.ts";
 export type Facts = { product: Record<string, unknown>; extensions: Record<string, unknown>; passport?: Record<string, unknown> };
 type Looked = Finding["evidence"]["fields"][number];
 export type Judgement = Pick<Evaluation, "score" | "status" | "findings">;
-export type OnFault = (obligationId: string, error: unknown) => void;
+type OnFault = (obligationId: string, error: unknown) => void;
 
 function valueAt(facts: Facts, pointer: string): unknown {
   let value: unknown = facts;

@@ -7,7 +7,7 @@ import type { Store } from "../store/store.ts";
 
 const SLICE_ROWS = 1_000;
 
-export type LogState = { size: number; root: Hash; /** The first that doesn't hold. */ fault: string | undefined };
+type LogState = { size: number; root: Hash; /** The first that doesn't hold. */ fault: string | undefined };
 
 /** Looks at the leaves from `from` on. Only a look at all of them, from 0, gives a root. */
 export async function recompute(store: Store, from = 0): Promise<LogState> {

@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 
 /** Frames in the WAL, and of them those that the database has as well. */
 export type Wal = { log: number; checkpointed: number };
-export type Checkpointer = { workOff(): Promise<void>; close(): Promise<void> };
+type Checkpointer = { workOff(): Promise<void>; close(): Promise<void> };
 
 const MARK = "imprimatur checkpointer";
 const PASSES_MAX = 3;

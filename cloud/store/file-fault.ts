@@ -9,7 +9,7 @@ import { isOurList, withTables } from "./unfit.ts";
 const isDamage = (error: unknown): boolean => /^SQLITE_(NOTADB|CORRUPT)/.test(codeOf(error));
 
 /** What is wrong with it and what to do. */
-export type FileFault = { says: string; todo: string };
+type FileFault = { says: string; todo: string };
 export function fileFault(file: string): FileFault | undefined {
   if (!existsSync(file)) return undefined;
   const look = (database: Database.Database) => (isOurs(database) ? undefined : foreign(file, tablesOf(database)));

@@ -5,7 +5,7 @@ import { sql } from "./drizzle.ts";
 import type { Engine, Store } from "./store.ts";
 import { refuseUnfit } from "./unfit.ts";
 
-export type Migration = {
+type Migration = {
   version: number;
   name: string;
   text: string;

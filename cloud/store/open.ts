@@ -15,7 +15,7 @@ import { type Engine, type Meter, type Store, storeOn } from "./store.ts";
 import { settingsLost } from "./unfit.ts";
 import { freeBytesUnder, makeFolder } from "../files.ts";
 
-export type StoreOptions = {
+type StoreOptions = {
   dataDir: string;
   databaseUrl?: string | undefined;
   log: Logger;

@@ -27,7 +27,7 @@ const UNWRITTEN_MS = 5_000;
 /** What was begun may end this long after the stop; the rest is sent again by whoever comes next. */
 const DRAIN_MS = 3_000;
 
-export type Dispatcher = Worker & { inFlight(): number };
+type Dispatcher = Worker & { inFlight(): number };
 
 type Means = {
   courier: Courier;
