@@ -41,10 +41,10 @@ export function send(reply: FastifyReply, { status, headers, body }: Sent): Fast
   return reply
     .code(status)
     .headers({ ...type, ...headers })
-    .send(typeof body === "string" && headers["content-type"] !== undefined ? Buffer.from(body) : (body ?? undefined)); // as bytes its type stays as it is
+    .send(typeof body === "string" && headers["content-type"] !== undefined ? Buffer.from(body) : (body ?? undefined)); // a text's type would get a charset from fastify
 }
 
-/** What was answered may have a secret in it. */
+/** Of a fault, no more than this: what was answered may have a secret in it. */
 const TOLD = ["instancePath", "message", "params", "additionalProperty", "missingProperty"];
 /** In tests an answer that isn't documented is a fault, so that the document stays true. */
 export function replyChecker(route: Route): (sent: Sent) => void {

@@ -25,7 +25,7 @@ export function createMetrics() {
     labelNames: ["code"],
     registers,
   });
-  for (const [code, { status }] of Object.entries(errors)) if (status >= 500) faults.inc({ code }, 0); // the first of its kind is then seen to come
+  for (const [code, { status }] of Object.entries(errors)) if (status >= 500) faults.inc({ code }, 0); // else the first of a kind would come from nowhere, and no rate would show it
   const latency = new Histogram({
     name: "http_request_duration_seconds",
     help: "From the first byte read to the last byte written",

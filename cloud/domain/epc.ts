@@ -213,7 +213,7 @@ const STARRED: Record<string, (parts: string[]) => Pattern | undefined> = {
 };
 const NO_PREFIX = "has no company prefix of 6 to 12 digits before its stars";
 
-/** How the keys begin that links like this one are made to, be it cut off within its first value: on one host, whichever this one names. */
+/** How the keys of all links begin that begin like this one, which may end within its first value: on the canonical host, whichever it names itself. */
 function atHome(begun: string): string {
   const segments = /^https?:\/\/[^/?#]+\/([^?#]*)$/i.exec(begun)?.[1]?.split("/") ?? [];
   const at = segments.findIndex((ai, i) => own(PRIMARY, ai) && /^\d*\*?$/.test(segments[i + 1] ?? "-"));
@@ -239,7 +239,7 @@ export function patternOf(uri: string, level: Level): Pattern {
 }
 const STAR_BEFORE = "has a star before a part that is named";
 
-/** Names that are kept as they are sent. */
+/** A pattern of a scheme whose names are kept as they are sent. */
 function begunIn(scheme: string, parts: string[]): Pattern {
   const named = parts.slice(0, 1 + parts.findLastIndex((part) => part !== "*"));
   const start = `urn:epc:id:${scheme}:${named.join(".")}`;

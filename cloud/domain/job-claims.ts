@@ -23,7 +23,7 @@ const doableOf = (offered: number): number[] =>
 const TEXT = "(? || '')";
 const NUMBER = "CAST(? AS BIGINT)";
 
-/** Until when those are due that the reaper comes to next, as many as fill any claim: after an outage each would look through the leases of the whole floor. */
+/** How late a look may be due for a claim to see its job: of those that are due no more are gone through than fill any claim. After an outage it would be the leases of the whole floor. */
 const FIRST_DUE = `COALESCE((SELECT look_at FROM print_jobs WHERE look_at <= ${NUMBER} ORDER BY look_at LIMIT 1 OFFSET ${limits.CLAIMS_MAX_ITEMS - 1}), ${NUMBER})`;
 
 /** The states in which the end of a lease frees the job. */
@@ -37,7 +37,7 @@ const ofProduct = (column: string) =>
 
 /**
  * Each kind of job that the device can do (its station's or any, of needs that it offers) is a range of the pool's index that is read from its front, so
- * that a million jobs for others cost nothing; whose lease just ran out is beside them until the reaper has put it there.
+ * that a million jobs for others cost nothing. Jobs whose leases have just run out are looked for beside them, until the reaper has put them into the pool.
  */
 function rangesOf(offered: number, withStation: boolean, end: string): string {
   const doable = doableOf(offered);

@@ -106,7 +106,10 @@ const retriesDue = prepared(
 export type Look = { lane: Lane | undefined; tries: Try[]; again: boolean };
 const gone: Look = { lane: undefined, tries: [], again: false };
 
-/** What of a lane goes out now. Nothing due and nothing on its way: the lane is let go until something of it is due; where none may go, others have theirs first. */
+/**
+ * What of a lane goes out now, `most` at a time. A lane with nothing due and nothing on its way is let go until something of it is due; one of which nothing may
+ * go now stays due, behind others.
+ */
 export async function look(tx: Tx, owner: string, lane: Lane, most: number = limits.WEBHOOK_IN_FLIGHT_MAX): Promise<Look> {
   const { webhookId, tenantId, inFlight, restedRevision } = lane;
   const release = async (revision: number) => (await releaseLane.run({ webhookId, owner, revision })) > 0;

@@ -21,7 +21,7 @@ export function pageOf(query: PageQuery, shape = UUID, name = "cursor"): { limit
   if (!shape.test(after) || encode(after) !== cursor) throw unknownCursor(name);
   return { limit, most, after };
 }
-/** For a list that had no pages once: without a `limit` a page is as large as it may be. */
+/** For a list that most callers take for whole: without a `limit` a page is as large as it may be. */
 export const wholeOf = (query: PageQuery, shape = UUID) => pageOf({ limit: limits.PAGE_MAX_ITEMS, ...query }, shape);
 const unknownCursor = (field = "cursor") =>
   invalid([{ field, rule: "cursor", message: "isn't one that this list gave out: start without it" }]);
@@ -33,7 +33,7 @@ export function pageReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: Ro
   return { data: page.map(toWire), nextCursor: rows.length > limit && last ? encode(keyOf(last)) : null };
 }
 
-/** For a list that had no pages once: `nextCursor` is there only when there are more. */
+/** Likewise: `nextCursor` is there only where that wasn't all. */
 export function wholeReply<Row, Wire>(rows: Row[], limit: number, keyOf: (row: Row) => string, toWire: (row: Row) => Wire) {
   const { data, nextCursor } = pageReply(rows, limit, keyOf, toWire);
   return { data, ...(nextCursor === null ? {} : { nextCursor }) };
