@@ -61,26 +61,33 @@ export function startImporter(store: Store, log: Logger): Worker {
 
     /** Undefined when stopped, or when another node has taken over. */
     async function takeAll(from: imports.Row): Promise<imports.Row | undefined> {
-      let row: imports.Row | undefined = from;
+      let row = from;
+      for await (const slice of slicesAfter(from)) {
+        const taken = await store.write("import rows", (tx) => imports.take(tx, row, schema, slice));
+        if (!taken) return undefined;
+        row = taken;
+      }
+      return stopping() ? letGo(row) : row;
+    }
+
+    /** The rows that aren't processed yet, a commit's worth at a time, until stopped. */
+    async function* slicesAfter(from: imports.Row): AsyncGenerator<CsvRow[]> {
       let skip = from.processed;
       let slice: CsvRow[] = [];
       let size = 0;
-      const flush = async () => {
-        const [current, rows] = [row, slice];
-        [slice, size] = [[], 0];
-        row = current && rows.length > 0 ? await store.write("import rows", (tx) => imports.take(tx, current, schema, rows)) : current;
-      };
       for await (const csv of rowsOf(imports.fileOf(store, from), schema)) {
-        if (stopping() || !row) return row && letGo(row);
-        if (skip > 0) skip -= 1;
-        else {
-          slice.push(csv);
-          size += csv.cells.join("").length;
+        if (stopping()) return;
+        if (skip > 0) {
+          skip -= 1;
+          continue;
         }
-        if (slice.length >= SLICE_ROWS || size >= SLICE_CHARACTERS) await flush();
+        slice.push(csv);
+        size += csv.cells.join("").length;
+        if (slice.length < SLICE_ROWS && size < SLICE_CHARACTERS) continue;
+        yield slice;
+        [slice, size] = [[], 0];
       }
-      await flush();
-      return row;
+      if (slice.length > 0) yield slice;
     }
   }
 
