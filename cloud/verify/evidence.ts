@@ -12,7 +12,7 @@ import { credentialLines, isStatusList } from "./credential.ts";
 import { readJson } from "./json.ts";
 import { type Ring, ringFrom } from "./keys.ts";
 import { worthLines } from "./worth.ts";
-import { headLine, inclusionLines, knownNote, sameLogLine } from "./log.ts";
+import { checkpointLine, headLine, inclusionLines, knownNote, sameLogLine } from "./log.ts";
 import { fails, holds, type Line, noted, unclear } from "./said.ts";
 
 export type Given = {
@@ -188,12 +188,7 @@ function proofLines(proof: LogProof, { keys, checkpoint, consistency }: Given, r
   const note = parseNote(proof.checkpoint);
   const lines = inclusionLines(proof, note);
   if (!note) return lines;
-  const signers = keys ?? ring;
-  lines.push(
-    signers
-      ? headLine(note, signers, "the checkpoint")
-      : noted("the checkpoint's signature wasn't checked: no key was given (--keys takes the log's did.json or jwks.json)"),
-  );
+  lines.push(checkpointLine(note, keys ?? ring));
   if (checkpoint === undefined) return lines;
   const known = knownNote(checkpoint);
   if (keys) lines.push(headLine(known, keys, "the checkpoint that you know"));

@@ -6,7 +6,7 @@ import { EMPTY_ROOT, isConsistent, isIncluded, leafHash } from "#shared/merkle.t
 import { type Head, keyHash, type Note, parseNote } from "#shared/note.ts";
 import type { LogConsistency, LogProof } from "#shared/wire/log.ts";
 import type { Ring } from "./keys.ts";
-import { fails, holds, type Line, unclear } from "./said.ts";
+import { fails, holds, type Line, noted, unclear } from "./said.ts";
 
 const bytes = (hex: string) => Buffer.from(hex, "hex");
 
@@ -32,6 +32,11 @@ export function inclusionLines({ entry, index, size, leafHash: told, proof, root
       : fails(head ? `the checkpoint names another tree, of ${head.size} leaves` : "the checkpoint isn't a signed note: it was changed"),
   ];
 }
+
+export const checkpointLine = (note: Note, keys: Ring | undefined): Line =>
+  keys
+    ? headLine(note, keys, "the checkpoint")
+    : noted("the checkpoint's signature wasn't checked: no key was given (--keys takes the log's did.json or jwks.json)");
 
 /** Whether one of these keys signed the head. */
 export function headLine({ text, head, signatures }: Note, { keys }: Ring, what: string): Line {

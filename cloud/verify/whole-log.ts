@@ -9,7 +9,7 @@ import { grow, type Hash, leafHash, rootAt, type Subtree } from "#shared/merkle.
 import { type Head, parseNote } from "#shared/note.ts";
 import { entriesIn, TILE_WIDTH, tileName } from "#shared/tiles.ts";
 import type { Ring } from "./keys.ts";
-import { headLine, knownNote } from "./log.ts";
+import { checkpointLine, headLine, knownNote } from "./log.ts";
 import { fails, holds, type Line, noted } from "./said.ts";
 
 const TRY_MAX_MS = 30_000;
@@ -111,9 +111,7 @@ export async function wholeLogLines(address: string, given: { keys: Ring | undef
     root.equals(head.root)
       ? holds(`the log's ${head.size} entries give the root that the checkpoint of ${head.origin} names: ${root.toString("hex")}`)
       : fails(`the log's ${head.size} entries give another root than its checkpoint names: ${root.toString("hex")}`),
-    given.keys
-      ? headLine(note, given.keys, "the checkpoint")
-      : noted("the checkpoint's signature wasn't checked: no key was given (--keys takes the log's did.json or jwks.json)"),
+    checkpointLine(note, given.keys),
     ...(head.size === 0 ? [] : [noted(`that is all that was ever logged: ${counts.join(", ")}, the last one of ${last}`)]),
   ];
   if (!known) return lines;
