@@ -3,7 +3,7 @@ import { isObject } from "#shared/object.ts";
 import { InstantOrDay } from "#shared/wire/common.ts";
 import { eventSchemas } from "#shared/wire/epcis.ts";
 import { judgeOf } from "../validate.ts";
-import { type Json, objectsIn, QUANTITIES } from "./epcis-rules.ts";
+import { declaredIn, type Json, objectsIn, QUANTITIES } from "./epcis-rules.ts";
 
 /** Whether that is a prefixed name's URI: as its context makes it, or as the query language has it, with a # between namespace and name. */
 export type IsUriOf = (asked: string, name: string) => boolean;
@@ -153,7 +153,7 @@ export function lookOf(name: string, text: string): { look: Look } | { fault: st
 
 /** How names are spelt out under these contexts. */
 export function spellerOf(contexts: readonly unknown[]): IsUriOf {
-  const declared: Json = Object.assign({}, ...contexts.filter(isObject));
+  const declared = declaredIn(contexts);
   return (asked, name) => {
     const colon = name.indexOf(":");
     const prefix = name.slice(0, colon);

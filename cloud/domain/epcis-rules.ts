@@ -33,12 +33,15 @@ export const extrasOf = (context: unknown): unknown[] =>
     (entry) => entry !== undefined && !(typeof entry === "string" && STANDARD_CONTEXT.test(entry)),
   );
 
+/** What prefixes stand for: of two contexts that declare one, the later counts. */
+export const declaredIn = (contexts: readonly unknown[]): Json => Object.assign({}, ...contexts.filter(isObject)) as Json;
+
 /** What an event says, whatever stands around it: of prefixes it counts what those that are used stand for. */
 export function contentOf(event: Json, around: readonly unknown[]): string {
   const { "@context": own, ...said } = event;
   const text = canonical(said);
   const contexts = [...around, ...extrasOf(own)];
-  const declared: Json = Object.assign({}, ...contexts.filter(isObject));
+  const declared = declaredIn(contexts);
   const named = new Set<string>(); // in one walk: a context may declare thousands, and an event have megabytes
   for (const [, prefix = ""] of text.matchAll(/"([^":]+):/g)) named.add(prefix);
   const used = Object.entries(declared).filter(([prefix]) => named.has(prefix));
