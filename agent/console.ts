@@ -185,7 +185,7 @@ function followClicks(app: FastifyInstance, { say }: ActDeps["floor"]): void {
     if (request.method !== "GET") void reply.header(CLICK, clickId(request.headers[CLICK]));
   });
   app.addHook("preHandler", (request, reply, next) => {
-    if (request.method === "GET") return next();
+    if (request.method !== "POST" || request.is404) return next(); // a monitor asks by HEAD, every few seconds
     asClick(String(reply.getHeader(CLICK)), () => {
       say("info", { event: "click", path: request.routeOptions.url }, `${request.method} ${request.routeOptions.url}`);
       next();

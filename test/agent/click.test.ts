@@ -84,3 +84,15 @@ test("a click without an id gets one, one that doesn't fit into a header another
     await refused("/api/pause", { "sec-fetch-site": "cross-site" }),
   ]).toEqual([404, 415, 403].map((status) => [status, "mine-2"]));
 });
+
+test("a monitor's HEAD is no click, nor is what no address takes: a page's clicks aren't pushed out of the log by them", async (t) => {
+  const w = await world({}, t.onTestFinished);
+  const { station } = await lineOf(t, w, { eyes: "hand" });
+  for (const asked of ["HEAD /healthz", "HEAD /api/state", "POST /api/state", "PUT /api/pause", "POST /api/nothing", "POST /api/pause"]) {
+    const [method = "", path] = asked.split(" ");
+    await fetch(`${station.url}${path}`, { method });
+  }
+  const { log } = (await (await fetch(`${station.url}/api/state`)).json()) as { log: string[] };
+  const said = log.map((line) => JSON.parse(line) as { event: string; msg: string });
+  expect(said.filter(({ event }) => event === "click").map(({ msg }) => msg)).toEqual(["POST /api/pause"]);
+});
