@@ -54,6 +54,8 @@ function manifestFaults({ payload, epc }: Evidence["render_manifest"], label: La
 
 /** A word that no machine should be believed on, whatever grade it gives itself. */
 const HEARSAY = /spool|queue(?!d? response)|transport|timeout|elapsed|bytes|completed|\b(cups|ipp|lpd?|lpr)\b/i;
+/** How a printer is, or that nothing is known: beside a fence they may stand, alone they are no sign of a label. */
+const NO_SIGN = /^(none|tcp.?close\w*|~?hs( no error| ok)?|((dle.?eot|asb)[\s\d,+]*)+)$/i;
 /** Printers that have several counters send them together; undefined where none of them is that of the labels. */
 const labelsIn = (counters: Evidence["completion"]["before"]): unknown =>
   typeof counters === "object" ? (counters["total"] ?? counters["labels"] ?? undefined) : counters;
@@ -68,6 +70,8 @@ function completionFaults(completion: Evidence["completion"], { kind }: JobActor
     );
   if (isSound("completion.basis") && HEARSAY.test(basis))
     faults.push(wrong("completion.basis", "basis", `${basis} says that bytes were handed over, not that paper came out`));
+  if (isSound("completion.basis") && NO_SIGN.test(basis))
+    faults.push(wrong("completion.basis", "basis", `${basis} doesn't say that paper came out`));
   const readings = ["completion.before", "completion.after", "completion.voids"];
   return readings.every(isSound) ? [...faults, ...counterFaults(completion)] : faults;
 }

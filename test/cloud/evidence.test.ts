@@ -53,6 +53,10 @@ describe("a word without what it needs is refused, and the job stays where it is
     ["PRINTED_ATTESTED", "a spooler's completed", { basis: "spooler completed" }, "evidence.completion.basis"],
     ["PRINTED_ATTESTED", "a queue's completed", { basis: "cups completed" }, "evidence.completion.basis"],
     ["PRINTED_ATTESTED", "a job's state at a print server", { basis: "ipp job-state 9" }, "evidence.completion.basis"],
+    ["PRINTED_ATTESTED", "how the printer is", { basis: "DLE EOT 1, DLE EOT 2" }, "evidence.completion.basis"],
+    ["PRINTED_ATTESTED", "a printer without errors", { basis: "~HS no error" }, "evidence.completion.basis"],
+    ["PRINTED_ATTESTED", "a connection that was closed", { basis: "tcp close" }, "evidence.completion.basis"],
+    ["PRINTED_ATTESTED", "nothing at all", { basis: "none" }, "evidence.completion.basis"],
     ["PRINTED_ATTESTED", "counters that stood still", { before: { total: 5 }, after: { total: 5 } }, "evidence.completion.after"],
     [
       "PRINTED_ATTESTED",
