@@ -22,6 +22,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 import { loadPacks, type Packs } from "./packs.ts";
 import { budgets as rateBudgets } from "./rate.ts";
 import { keysSetIn, openSeal } from "./seal.ts";
+import { keepSeen, refuseSetBack } from "./seen-store.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
 import type { Tracing } from "./tracing.ts";
@@ -37,6 +38,7 @@ import { sealAtStart, startResealer, tellUnopenable } from "./workers/resealer.t
 import { startRollCall } from "./workers/roll-call.ts";
 import { scanQueue, startScanRecorder } from "./workers/scan-recorder.ts";
 import { reportQueue, startStationListener } from "./workers/station-listener.ts";
+import { startStoreWatcher } from "./workers/store-watcher.ts";
 import { startSweeper } from "./workers/sweeper.ts";
 import { startWaker } from "./workers/waker.ts";
 import type { Worker } from "./workers/worker.ts";
@@ -69,7 +71,7 @@ export async function startCloud(config: Config, log: Log, extras: Extras = {}):
     databaseUrl: config.DATABASE_URL,
     log,
     meter: meterOf(metrics, tracing),
-    onFatal: extras.onFatal ?? ((line) => dieNow(log, line)),
+    onFatal: fatal(log, extras),
     ...(extras.clock ? { clock: extras.clock } : {}),
   });
   try {
@@ -86,6 +88,7 @@ type Running = { url: string; broker: Broker; workers: Worker[]; isDraining: boo
 
 async function startOn(store: Store, means: Means): Promise<Cloud> {
   const { config, log, extras, metrics, packs } = means;
+  await refuseSetBack(store, config.DATA_DIR);
   await store.write("regulation packs", (tx) => regulations.keep(tx, packs));
   const bootstrapFile = keptIn(config.DATA_DIR);
   const made = await ensureBootstrapKey(store, config.BOOTSTRAP_KEY, bootstrapFile, log);
@@ -163,6 +166,7 @@ async function startWork(
     startGenerator(store, log, { keys, origin }),
     startScanRecorder(store, log, scans),
     startKeyKeeper(store, log, keys),
+    startStoreWatcher(store, log, config.DATA_DIR, fatal(log, extras)),
     startResealer(store, log, seal, keyFolder(config.DATA_DIR)),
     pulse,
     startStationListener(store, log, reports),
@@ -177,6 +181,9 @@ async function closeAll({ store, log, pulse, tracing }: Lent, config: Config, { 
   await pulse.stop(); // its answers end only when somebody ends them
   await shutDoor(app, connections, log);
   await Promise.all(running.workers.map((worker) => worker.stop()));
+  await keepSeen(store, config.DATA_DIR).catch((error: unknown) =>
+    log.warn({ event: "store-watching-failed", err: error }, "how far the store has gone isn't kept"),
+  );
   await running.broker.end(); // nobody listens any more: that we go doesn't make a station offline
   await store.close();
   await tracing?.close().catch((error: unknown) => log.warn({ event: "traces-lost", err: error }, "the last traces weren't taken"));
@@ -242,6 +249,7 @@ async function storeFault(store: Store): Promise<string[]> {
   }
 }
 
+const fatal = (log: Log, { onFatal }: Extras) => onFatal ?? ((line: string) => dieNow(log, line));
 function dieNow(log: Log, line: string): never {
   log.fatal({ event: "fatal" }, line);
   process.stderr.write(`imprimatur: ${line}\n`);

@@ -7,6 +7,7 @@ import { judgeBundles, lostBundles } from "../domain/bundle-check.ts";
 import { recompute } from "../domain/log-check.ts";
 import { CLOCK_OFF_MS, clocksApartMs, originsHeard } from "../domain/nodes.ts";
 import { judgePassports, keysIn } from "../domain/passport-check.ts";
+import { setBackOf } from "../seen-store.ts";
 import { integrityFault } from "../store/copy.ts";
 import { migrationsIn, newestKnown, SINCE, versionOf } from "../store/migrate.ts";
 import { DATABASE, durabilityFaultsOf } from "../store/open.ts";
@@ -42,8 +43,10 @@ export const integrity: Check = ({ config: { DATABASE_URL, DATA_DIR }, store }) 
   return fault ? bad(`the database is damaged: ${fault}`, RESTORE) : well("SQLite's quick_check finds nothing");
 };
 
-export const log: Check = async ({ store }) => {
+export const log: Check = async ({ store, config }) => {
   if (!store) return [];
+  const setBack = await setBackOf(store, config.DATA_DIR);
+  if (setBack) return bad(setBack.says, setBack.todo);
   const { size } = await recompute(store, Number.MAX_SAFE_INTEGER);
   const from = Math.max(0, Math.floor((size - 1) / LEAVES) - 1) * LEAVES;
   const { fault } = await recompute(store, from);

@@ -112,6 +112,8 @@ async function growthOf(old: number, from: number, count: number, whole: boolean
 }
 
 const hex = (hash: Hash) => hash.toString("hex");
+/** Of the log as it was with so many leaves. */
+export const rootAt = async (size: number): Promise<string> => hex(await rootOf(0, size));
 /** The log's name in its checkpoints. */
 export const nameAt = (origin: string): string => `${new URL(origin).host}/log`;
 

@@ -1,6 +1,6 @@
 // A PostgreSQL that its own means set back to yesterday: restore --set-back sees to it that what was given out since isn't given out again.
 import { execFile } from "node:child_process";
-import { rmSync } from "node:fs";
+import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, onTestFinished, test } from "vitest";
@@ -58,14 +58,21 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
     await postgres.start();
   };
   await setBack();
-  // The control: without it the same serials come again.
+  const refused = await imprimatur("main", []);
+  const says = /the store was set back: it doesn't go on from the log of \d+ leaves and the 2\d{3} serials that this node has seen .*: end every node on it, then imprimatur restore --set-back/;
+  expect([refused.code, refused.out]).toEqual([1, expect.stringMatching(says)]);
+  expect((await imprimatur("doctor", [])).out).toMatch(/FAIL log: the store was set back: .* end every node on it, then imprimatur restore --set-back/);
+  // The control: where nobody knows, the same serials come again.
+  renameSync(join(folder, "node", "seen.json"), join(folder, "seen.json"));
   const careless = await start();
   ({ url } = careless);
   expect(allOf(await shop.allocate(2_000), lost)).toHaveLength(2_000);
   await careless.end();
 
   await setBack();
-  const toWatch = await startProgram("cloud/main.ts", { ...env, IMPRIMATUR_DATABASE_URL: `${env.IMPRIMATUR_DATABASE_URL}?application_name=node-1` });
+  renameSync(join(folder, "seen.json"), join(folder, "node", "seen.json"));
+  const hasSeenNothing = { IMPRIMATUR_DATA_DIR: join(folder, "node-1"), IMPRIMATUR_DATABASE_URL: `${env.IMPRIMATUR_DATABASE_URL}?application_name=node-1` };
+  const toWatch = await startProgram("cloud/main.ts", { ...env, ...hasSeenNothing });
   expect(await imprimatur("restore", ["--set-back"])).toEqual({
     code: 1,
     out: expect.stringMatching(/^imprimatur: somebody works on this database \(sessions of its role: \d+ node-1 from 127\.0\.0\.1\): end all nodes first; [^\n]*\n$/),
