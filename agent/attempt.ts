@@ -100,6 +100,11 @@ export type Work = {
   answered?: { verdict: Verdict; operator: string };
 };
 
+/** How it is over here: `let go` before anything of it was on paper, `stale` where its job went on first; of a refusal the cloud's code stands behind it. */
+export type Ended = "sealed" | "failed" | "let go" | "stale" | "orphan, destroyed" | `quarantined: ${string}`;
+/** The cloud refused what it was told, which people have to see to. */
+export const isQuarantined = ({ ended }: Pick<Attempt, "ended">): boolean => ended?.startsWith("quarantined") ?? false;
+
 export type Attempt = {
   attemptId: string;
   jobRef: string;
@@ -114,7 +119,7 @@ export type Attempt = {
   envelopeUntil: number;
   askSince: number | null;
   /** Null while it is anybody's business here. */
-  ended: string | null;
+  ended: Ended | null;
   createdAt: number;
   updatedAt: number;
 };

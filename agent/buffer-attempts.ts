@@ -1,5 +1,5 @@
 // Attempts in the buffer: each job that was taken on, how far it is, and every act that was begun for it.
-import { askOf, type Attempt, isAskedAnew, isRisky, paperMayExist, type Stage, type Task, type Work } from "./attempt.ts";
+import { askOf, type Attempt, type Ended, isAskedAnew, isRisky, paperMayExist, type Stage, type Task, type Work } from "./attempt.ts";
 import type { Begun } from "./begun.ts";
 import type { Row, Sql } from "./buffer-sql.ts";
 
@@ -21,7 +21,7 @@ function attemptFrom(row: Row): Attempt {
     leaseUntil: Number(row["lease_until"]),
     envelopeUntil: Number(row["envelope_until"]),
     askSince: row["ask_since"] as number | null,
-    ended: row["ended"] as string | null,
+    ended: row["ended"] as Ended | null,
     createdAt: Number(row["created_at"]),
     updatedAt: Number(row["updated_at"]),
   };

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { JSONWebKeySet } from "jose";
 import type { Station as StationInfo } from "#shared/wire/devices.ts";
 import { type Begun, begunBeside } from "./begun.ts";
+import { isQuarantined } from "./attempt.ts";
 import { attemptsIn } from "./buffer-attempts.ts";
 import { openFile, type SetAside } from "./buffer-file.ts";
 import { forgettingIn } from "./buffer-forgetting.ts";
@@ -83,7 +84,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
       const changed = attempts.change(id, changes);
       // Given up here it is over once the cloud has heard of that: until then a copy of before would be believed that it isn't begun.
       const isUntold = changed.ended === "failed" && reports.isUntold(id);
-      if (changed.ended !== null && !changed.ended.startsWith("quarantined") && !isUntold) begun.over(id);
+      if (changed.ended !== null && !isQuarantined(changed) && !isUntold) begun.over(id);
       return changed;
     },
     ...reports,

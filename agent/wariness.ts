@@ -1,4 +1,5 @@
 // What comes to nothing again and again is tried less: jobs whose envelopes aren't to be trusted, labels of which the cloud won't hear.
+import { isQuarantined } from "./attempt.ts";
 import type { Floor } from "./floor.ts";
 
 /** Jobs in a row: what is wrong isn't theirs, and each more that is claimed is an attempt less that it has. */
@@ -16,7 +17,7 @@ export function warinessOf({ store, clock }: Floor) {
   const isDistrustful = () => distrusted.size >= DISTRUSTED_MAX;
   /** When the cloud refused what it was told of the last of so many labels, where it refused it of all of them and nobody has seen to that; else null. */
   function refusedAt(): number | null {
-    const last = store.recent(REFUSED_MAX).filter(({ ended, updatedAt }) => ended?.startsWith("quarantined") && updatedAt >= begunAt);
+    const last = store.recent(REFUSED_MAX).filter((one) => isQuarantined(one) && one.updatedAt >= begunAt);
     if (last.length < REFUSED_MAX) return null;
     const unseen = new Set(store.quarantined(UNSEEN_MAX).map((row) => row.attempt_id));
     return last.some(({ attemptId }) => unseen.has(attemptId)) ? (last[0]?.updatedAt ?? null) : null;

@@ -4,7 +4,7 @@ import { isBeingSaid, isHeld, ofLabel, ofRefused, openExplain, reprint, seenTo }
 import { pick } from "./line.ts";
 import { Button, Name, Panel, Refused, Time, useRead, Which } from "./parts.ts";
 import { count, say, wordFor } from "./speech.ts";
-import type { Done, Label, State } from "./station.ts";
+import { type Done, endOf, type Label, type State } from "./station.ts";
 
 const COUNTED = ["sealed", "printed", "unknown", "void", "orphan", "unexplained", "destroyed", "not_printed", "explained"] as const;
 
@@ -98,7 +98,7 @@ function Quarantine({ all }: { all: State["quarantine"] }) {
 
 function Recent({ job }: { job: Done }) {
   const words = say();
-  const ended = (job.ended ?? "").split(":")[0] ?? "";
+  const end = endOf(job) ?? "";
   return h(
     "li",
     null,
@@ -106,10 +106,10 @@ function Recent({ job }: { job: Done }) {
       "div",
       null,
       h("strong", { class: "code" }, job.serial),
-      h("span", null, wordFor(words.ended, ended), job.ended_at !== null && [" · ", h(Time, { at: job.ended_at })]),
+      h("span", null, wordFor(words.ended, end), job.ended_at !== null && [" · ", h(Time, { at: job.ended_at })]),
       job.product !== null && h("span", { class: "quiet" }, h(Name, { text: job.product })),
     ),
-    ended === "sealed" &&
+    end === "sealed" &&
       h(Button, { title: words.reprint, disabled: isHeld(job), pressed: isBeingSaid(words.reprint, job), onPress: () => reprint(job) }),
   );
 }

@@ -5,7 +5,7 @@ import { Button, Fact, Name, shape, useRead } from "./parts.ts";
 import { Question } from "./question.ts";
 import { Side } from "./side.ts";
 import { count, say, wordFor } from "./speech.ts";
-import { isUrgent, type Job, type PrinterState, type State } from "./station.ts";
+import { type Done, endOf, isUrgent, type Job, type PrinterState, type State } from "./station.ts";
 
 const picked = signal<string | undefined>(undefined);
 export const pick = (attemptId: string): void => void (picked.value = attemptId);
@@ -118,11 +118,10 @@ function Picture({ job, printer }: { job: Job; printer: PrinterState }) {
 }
 
 /** How far it is; of one that ended otherwise than well, how it ended. */
-function Strip({ job }: { job: Job & { ended?: string | null } }) {
+function Strip({ job }: { job: Job | Done }) {
   const words = say();
-  const { ended = null } = job;
-  if (ended !== null && ended !== "sealed")
-    return h("p", { class: "flag" }, shape("bad"), h("strong", null, wordFor(words.ended, ended.split(":")[0] ?? "")));
+  const end = "ended" in job ? endOf(job) : undefined;
+  if (end !== undefined && end !== "sealed") return h("p", { class: "flag" }, shape("bad"), h("strong", null, wordFor(words.ended, end)));
   const at = rankOf(job.state);
   const isEnd = at === jobPath.length - 1;
   return h(

@@ -1,7 +1,7 @@
 // What became of a label, told once, unmistakably: the whole screen in a colour with its shape, its word and its sound.
 import { signal } from "#shared/web/dom.ts";
 import { sound } from "./sound.ts";
-import { isStuck, isUrgent, type Job, onState, type State, state } from "./station.ts";
+import { endOf, isStuck, isUrgent, type Job, onState, type State, state } from "./station.ts";
 
 export type Colour = "good" | "bad" | "warn";
 export type Result = {
@@ -103,7 +103,7 @@ function ended(next: State, before: State): void {
     if (isSealed) show({ colour: "good", what: "sealed", serial, by: scannerOf(one) });
     else if (isGivenUp && !given.has(id)) show({ colour: "warn", what: "given_up", serial });
     else if (ended === "stale") show({ colour: "warn", what: "went_on", serial });
-    else if (ended?.startsWith("quarantined")) show({ colour: "bad", what: "refused", serial, words: ended });
+    else if (endOf(one) === "quarantined") show({ colour: "bad", what: "refused", serial, words: ended ?? "" });
   }
   const orphans = new Set(before.jobs.flatMap(({ attempt_id, stage }) => (stage === "orphan" ? attempt_id : [])));
   for (const { attempt_id: id, serial, stage } of next.jobs)

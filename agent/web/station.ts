@@ -11,6 +11,8 @@ export type { Faults } from "../simulator.ts";
 export type { State } from "../state.ts";
 export type Job = State["jobs"][number];
 export type Done = State["recent"][number];
+/** How a job ended, without the code of a refusal: a name in the table of words. */
+export const endOf = ({ ended }: Pick<Done, "ended">): string | undefined => ended?.split(":")[0];
 export type Label = State["ledger"]["open"][number];
 export type PrinterState = State["printers"][number];
 export type ScannerState = State["scanners"][number];
