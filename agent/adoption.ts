@@ -99,12 +99,14 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
 
   /** Labels of attempts that this buffer has lost and that we no longer hold in the cloud. Nothing is asked about those of which it knows the end. False where it can't say now. */
   async function takeBegun(): Promise<boolean> {
-    for (const begun of store.kept("begun_elsewhere") ?? []) {
+    const left = () => store.kept("begun_elsewhere") ?? [];
+    for (const begun of left()) {
       const isAccountedFor = store.attempt(begun.attempt_id) !== undefined || (await hasHeardTheEnd(begun));
       if (isAccountedFor === undefined) return false;
       store.write(() => {
         if (!isAccountedFor) leave(begun, "buffer_lost_job_went_on", begun.printer);
-        store.setMeta("begun_elsewhere", JSON.stringify((store.kept("begun_elsewhere") ?? []).filter(({ n }) => n !== begun.n)));
+        const others = left().filter(({ n }) => n !== begun.n);
+        store.keep("begun_elsewhere", others);
       });
       if (!store.attempt(begun.attempt_id)) store.noteOver(begun.attempt_id);
     }

@@ -17,7 +17,7 @@ import type { Clock } from "./clock.ts";
 import { BUFFER_FILE } from "./config.ts";
 
 export type Store = ReturnType<typeof openBuffer>;
-/** What is set as JSON, by its name. */
+/** What is kept as JSON, by its name; buffer-file.ts looks whether it is that. */
 type Kept = {
   station: StationInfo;
   jwks: JSONWebKeySet;
@@ -37,13 +37,14 @@ export function openBuffer(dataDir: string, clock: Clock) {
   const reports = reportsIn(sql, attempts.must);
 
   const kept = <Name extends keyof Kept>(name: Name): Kept[Name] | null => JSON.parse(meta(name) ?? "null") as Kept[Name] | null;
+  const keep = <Name extends keyof Kept>(name: Name, value: Kept[Name] | null): void => setMeta(name, JSON.stringify(value));
   const begun = begunBeside(file);
   const lastAct = attempts.lastActOfAll();
   const lost = begun.after(lastAct);
   if (begun.last() > lastAct)
     write(() => {
       const elsewhere = lost.filter((one) => !attempts.beginAgain(one));
-      setMeta("begun_elsewhere", JSON.stringify([...(kept("begun_elsewhere") ?? []), ...elsewhere]));
+      keep("begun_elsewhere", [...(kept("begun_elsewhere") ?? []), ...elsewhere]);
       if (lost.length > 0) setMeta("adoption", "due");
       attempts.countActsFrom(begun.last());
       run("DELETE FROM meta WHERE name LIKE 'odometer:%'"); // by those labels the counters have moved since
@@ -54,6 +55,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
     meta,
     setMeta,
     kept,
+    keep,
     noteBegun: begun.note,
     noteOver: begun.over,
     /** Labels that were begun after what this buffer knows: it was put back to how it was, or is a new one. */

@@ -35,7 +35,7 @@ export function claimsOf(deps: ClaimDeps) {
   let keptKey = asked?.key;
   function keep(unanswered: Asked | null): void {
     asked = unanswered;
-    if (asked?.key !== keptKey) store.setMeta("unanswered_claim", JSON.stringify(asked));
+    if (asked?.key !== keptKey) store.keep("unanswered_claim", asked);
     keptKey = asked?.key;
   }
   let infoAt = -Infinity;

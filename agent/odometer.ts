@@ -10,7 +10,7 @@ export function odometerOf({ store, say }: Floor, printer: string) {
   const toldAs = `counts:${printer}` as const;
   /** Null while a label whose outcome isn't known may still move it. */
   const expected = () => store.kept(expectedAs);
-  const expect = (labels: number | null): void => store.setMeta(expectedAs, JSON.stringify(labels));
+  const expect = (labels: number | null): void => store.keep(expectedAs, labels);
   /** Who has told its counter, perhaps to an earlier run; null where nobody has. */
   const toldBy = () => store.kept(toldAs);
 
@@ -30,7 +30,7 @@ export function odometerOf({ store, say }: Floor, printer: string) {
     const isBetterKnown = (identity ?? "").length > (known?.identity ?? "").length; // by its number as well
     if (!counter || !(known === null || isOfAnother || isBetterKnown)) return;
     store.write(() => {
-      store.setMeta(toldAs, JSON.stringify({ identity }));
+      store.keep(toldAs, { identity });
       if (!isOfAnother) return;
       expect(null); // what the one before it had counted says nothing of this one's labels
       const words = `it is ${identity} now, and was ${known?.identity}: another printer, or another firmware; its counter is taken as it stands`;

@@ -10,7 +10,7 @@ export function asOwner(cloud: CloudClient, store: Store, { key, dataDir }: { ke
   const mark = hash("sha256", key, "hex");
   const earlier = () => store.kept("station");
   // Another key may be another device's, for which what is claimed is signed: one that owes nothing doesn't go by whose it was.
-  if (store.meta("key") !== mark && !isOwing(store)) store.setMeta("station", "null");
+  if (store.meta("key") !== mark && !isOwing(store)) store.keep("station", null);
   let isOurs = earlier() === null || store.meta("key") === mark;
   let refusal: NoAnswer | undefined;
 

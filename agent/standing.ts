@@ -21,7 +21,7 @@ export function standingOf({ cloud, uplink, floor: { store, say } }: Talks & { f
       uplink.heard(said);
       if (!said.ok) return;
       info = said.value;
-      store.setMeta("station", JSON.stringify(info));
+      store.keep("station", info);
     },
     /** False where they can't be had now. */
     refreshKeys: async (): Promise<boolean> => {
@@ -32,7 +32,7 @@ export function standingOf({ cloud, uplink, floor: { store, say } }: Talks & { f
         return false;
       }
       keys = said.value;
-      store.setMeta("jwks", JSON.stringify(keys));
+      store.keep("jwks", keys);
       return true;
     },
   };
