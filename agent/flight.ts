@@ -16,7 +16,6 @@ import {
   type Printer,
   type Submission,
 } from "./printers/driver.ts";
-import { can } from "./printers/index.ts";
 import { fail, unlessRefused } from "./ends.ts";
 import { nameOf, type Recall } from "./recall.ts";
 import * as steps from "./steps.ts";
@@ -34,9 +33,7 @@ const UNANSWERED_MAX = 2;
 
 export function flights(floor: FlightFloor, config: PrinterConfig, press: Press, recall: Recall, signal: AbortSignal) {
   const { store, clock, news } = floor;
-  const { patience, become, durable, waitFor, counter } = press;
-  const mayHold = config.inFlight ?? 1;
-  const isQueue = can(config, "queue");
+  const { patience, mayHold, isQueue, become, durable, waitFor, counter } = press;
   let unsent = 0; // in a row
   let unanswered: number | null = 0; // labels, until one is answered for
   const unsure = new Map<string, number>(); // until when, by their attempt

@@ -19,11 +19,10 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
   const { store, clock, news, say } = floor;
   const stop = new AbortController();
   const leaving = new AbortController();
-  const mayHold = config.inFlight ?? 1;
   let hasLooked = false;
   let isResting = false;
   const press = openPress(floor, config, options, leaving.signal);
-  const { become, durable, isHeld, isOver } = press;
+  const { mayHold, become, durable, isHeld, isOver } = press;
   const recall = recallOf(floor, config, press);
   const flight = flights(floor, config, press, recall, stop.signal);
   const tests = testLabels(floor, config, press, stop.signal);

@@ -74,7 +74,8 @@ const NO_LONGER_COUNTS = saying("no_longer_counts");
 export function openPress(floor: PressFloor, config: PrinterConfig, { timing, patience: given }: PressOptions, leaving: AbortSignal) {
   const { store, clock, news, say } = floor;
   const patience = { ...PATIENCE, ...given };
-  const { name } = config;
+  const { name, inFlight: mayHold = 1 } = config;
+  const isQueue = can(config, "queue");
   const isOver = () => leaving.aborted;
   const counter = odometerOf(floor, name);
   let printer: Printer | undefined;
@@ -156,7 +157,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       await close();
       return false;
     }
-    if (capabilities && !capabilities.status && !can(config, "queue")) {
+    if (capabilities && !capabilities.status && !isQueue) {
       become("ready", waits ?? saying("doesnt_tell"));
       return true;
     }
@@ -174,7 +175,7 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
       become("blocked", faultWords(status.faults) || saying("isnt_ready"), status.warnings, status.faults);
       return false;
     }
-    if (state.status === "blocked" && capabilities && !attests(capabilities.ceiling) && !can(config, "queue")) {
+    if (state.status === "blocked" && capabilities && !attests(capabilities.ceiling) && !isQueue) {
       capabilities = await opened.probe(); // asked while it was blocked, it couldn't say how it answers for a label
       if (isOver()) return false;
     }
@@ -216,11 +217,14 @@ export function openPress(floor: PressFloor, config: PrinterConfig, { timing, pa
   const isHeld = (attempt: Attempt) => attempt.printer === name && paperMayExist(attempt);
 
   /** Many printers heed one connection at a time: this one may be another program's, and would print our label once that one has gone. */
-  const hasGoneSilent = (now: Capabilities): boolean =>
-    !can(config, "queue") && saysNothing(now) && (hasAnswered || counter.toldBy() !== null);
+  const hasGoneSilent = (now: Capabilities): boolean => !isQueue && saysNothing(now) && (hasAnswered || counter.toldBy() !== null);
 
   return {
     patience,
+    /** Labels that may be in it at once. */
+    mayHold,
+    /** It keeps labels by their names, whoever is connected. */
+    isQueue,
     isOver,
     state: (): PressState => ({ ...state, capabilities }),
     capabilities: () => capabilities,

@@ -19,8 +19,7 @@ const EXCHANGED = { clean: false, words: saying("exchanged") };
 export type Recall = ReturnType<typeof recallOf>;
 export function recallOf(floor: Floor, config: PrinterConfig, press: Press) {
   const { store, news } = floor;
-  const { durable, waitFor, counter } = press;
-  const mayHold = config.inFlight ?? 1;
+  const { mayHold, durable, waitFor, counter } = press;
 
   /** What can't be printed is taken out of the printer before its job is given back, so that it can't come out later. */
   async function takeBack(attemptId: string, printer: Printer, reason: string): Promise<void> {

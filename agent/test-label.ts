@@ -5,7 +5,6 @@ import type { PrinterConfig } from "./config.ts";
 import { testDrawing } from "./drawing.ts";
 import { isWorking, type Press } from "./press.ts";
 import type { Printer } from "./printers/driver.ts";
-import { can } from "./printers/index.ts";
 import type { Floor } from "./floor.ts";
 
 const TEST_MS = 10_000;
@@ -28,7 +27,7 @@ export function testLabels(floor: Floor, config: PrinterConfig, press: Press, si
   }
 
   /** It tells nothing of any label, and would confirm nothing that it is told to drop. */
-  const isMute = () => !can(config, "queue") && press.capabilities()?.fence === "none";
+  const isMute = () => !press.isQueue && press.capabilities()?.fence === "none";
 
   /** Asked for and not to be had: it must not come out later, when nobody looks any more. */
   function drop(): void {
