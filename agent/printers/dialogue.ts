@@ -92,7 +92,7 @@ export function nameless<Value>(quiet: () => Promise<unknown>) {
 }
 
 /** One after another, whoever asks: two questions at once would take each other's answers. */
-export function lane(): <T>(act: () => Promise<T>) => Promise<T> {
+export function oneAtATime(): <T>(act: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
   return (act) => {
     const mine = last.then(act, act);

@@ -5,7 +5,7 @@ import { saying } from "#shared/sayings.ts";
 import type { Grade } from "#shared/states.ts";
 import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../duplex.ts";
-import { dialogue, lane } from "./dialogue.ts";
+import { dialogue, oneAtATime } from "./dialogue.ts";
 import {
   type Capabilities,
   type Completion,
@@ -49,7 +49,7 @@ const FENCES: Record<Fence, { grade?: Grade; question(token: string): Buffer }> 
 
 function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
-  const alone = lane();
+  const alone = oneAtATime();
   let fence: Fence | undefined = profile.fence;
   let inFlight: string | undefined;
   let echoes = false; // its line does

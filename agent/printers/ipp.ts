@@ -6,7 +6,7 @@ import { Refusal } from "#shared/errors.ts";
 import { saying } from "#shared/sayings.ts";
 import { type Bitmap, pngOf } from "../bitmap.ts";
 import { type Clock, inTime, systemClock } from "../clock.ts";
-import { lane } from "./dialogue.ts";
+import { oneAtATime } from "./dialogue.ts";
 import {
   type Completion,
   type CompletionEvidence,
@@ -67,7 +67,7 @@ export const driver: Driver = {
 
 function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
-  const alone = lane();
+  const alone = oneAtATime();
   let last: string | undefined;
   let atWork: string | undefined; // the label that was seen to have begun, whatever is said of it later
 

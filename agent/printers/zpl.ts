@@ -5,7 +5,7 @@ import { saying } from "#shared/sayings.ts";
 import type { Grade } from "#shared/states.ts";
 import { type Clock, inTime } from "../clock.ts";
 import type { Port } from "../duplex.ts";
-import { dialogue, lane } from "./dialogue.ts";
+import { dialogue, oneAtATime } from "./dialogue.ts";
 import {
   type Capabilities,
   type Completion,
@@ -47,7 +47,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     for (const oldest of [...fields.keys()].slice(0, -FIELDS_MAX)) fields.delete(oldest);
   });
   const health = healthOf({ talk: () => talk, variables, clock, answerMs: timing.answerMs }, profile);
-  const alone = lane();
+  const alone = oneAtATime();
   let fenceSeen = false;
   const mayHold = profile.inFlight ?? 1;
   const inFlight: string[] = []; // in the order in which they come out
