@@ -2,20 +2,18 @@
 import { Buffer } from "node:buffer";
 import { saying } from "#shared/sayings.ts";
 import { type Clock, instant } from "../clock.ts";
-import { textOf, withoutAim } from "./lines.ts";
-import { type OpenScanner, type ScannerSettings, type Sighting, simulatedOf, type Trouble } from "./scanner.ts";
+import { sightingOf, textOf } from "./lines.ts";
+import type { OpenScanner, ScannerSettings, Sighting, Trouble } from "./scanner.ts";
 
 const TYPED_MAX_LENGTH = 4_096;
 
 /** What was typed at a keyboard, as what a scanner saw. */
 export function typedAs(settings: ScannerSettings, typed: string, clock: Clock): Sighting | Trouble {
-  const { name: scanner } = settings;
   const at = instant(clock);
   const whole = typed.replace(/[\r\n\t ]+$/, ""); // a wedge ends with Enter or Tab
   if (whole === "" || whole.length > TYPED_MAX_LENGTH || textOf(Buffer.from(whole)) === undefined)
-    return { scanner, at, words: saying("typed_unfit", { most: TYPED_MAX_LENGTH }) };
-  const shown = { in_view: 1, mirrored: false, inverted: false };
-  return { scanner, source: "keyboard", ...withoutAim(whole), decoder: "keyboard", scanned_at: at, ...shown, ...simulatedOf(settings) };
+    return { scanner: settings.name, at, words: saying("typed_unfit", { most: TYPED_MAX_LENGTH }) };
+  return sightingOf(settings, whole, { source: "keyboard", decoder: "keyboard", scanned_at: at });
 }
 
 /** Has no port: what is typed at it comes in at the console. */

@@ -2,6 +2,7 @@
 import { Buffer } from "node:buffer";
 import { saying } from "#shared/sayings.ts";
 import { afterHearing, type Clock } from "../clock.ts";
+import { type ScannerSettings, type Sighting, simulatedOf } from "./scanner.ts";
 
 const LINE_MAX_BYTES = 4_096; // the longest QR code holds 2,953
 /** A line pauses no longer than this; what then still has no end never gets one. */
@@ -77,3 +78,18 @@ export function withoutAim(line: string): { symbology: string; text: string } {
   const aim = /^\][A-Za-z][0-9A-Za-z]/.exec(line)?.[0];
   return aim ? { symbology: aim, text: line.slice(aim.length) } : { symbology: "unknown", text: line };
 }
+
+/** What a scanner's own decoder read, or was typed: nothing but the text is known of it. */
+export const sightingOf = (
+  settings: ScannerSettings,
+  line: string,
+  told: Pick<Sighting, "source" | "decoder" | "scanned_at">,
+): Sighting => ({
+  scanner: settings.name,
+  ...withoutAim(line),
+  ...told,
+  in_view: 1,
+  mirrored: false,
+  inverted: false,
+  ...simulatedOf(settings),
+});

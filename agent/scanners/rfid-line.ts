@@ -1,13 +1,13 @@
 // An RFID reader that sends `EPC` or `EPC,TID` in hex, one tag a line: the eye that the printer's own read-back can't replace.
 import { saying } from "#shared/sayings.ts";
-import { type Clock, instant } from "../clock.ts";
+import { instant } from "../clock.ts";
 import { linePort } from "./line-port.ts";
-import { type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
+import { type OpenScanner, simulatedOf } from "./scanner.ts";
 
 /** Of any length that a tag can hold: one that can't be of ours is in the field all the same. */
 const TAG = /^\s*((?:[0-9a-f]{4}){1,31})\s*(?:,\s*([0-9a-f]{8,64})?\s*)?$/i;
 
-export const openRfidLine = (settings: ScannerSettings, news: News, clock: Clock): Scanner =>
+export const openRfidLine: OpenScanner = (settings, news, clock) =>
   linePort(settings, news, clock, (line) => {
     const [, epc, tid] = TAG.exec(line) ?? [];
     const at = instant(clock);
