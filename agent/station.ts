@@ -40,7 +40,7 @@ export type StationOptions = PressOptions & {
 };
 export type Station = Awaited<ReturnType<typeof startStation>>;
 export async function startStation(config: AgentConfig, options: StationOptions) {
-  const { log } = options;
+  const { log, pauses, callMs, patience: { drainMs = PATIENCE.drainMs } = {} } = options;
   const say: Say = (level, line, words) => log.logger[level]({ ...(clickNow() ? { requestId: clickNow() } : {}), ...line }, words);
   const clock = steadyClock(options.clock, say);
   const store = openBuffer(config.dataDir, clock);
@@ -48,7 +48,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const time = cloudTime(clock, say);
   const client = cloudClient(config.cloud, config.key, {
     heard: { now: clock.now, date: time.heard },
-    ...(options.callMs === undefined ? {} : { timeoutMs: options.callMs }),
+    ...(callMs === undefined ? {} : { timeoutMs: callMs }),
   });
   const cloud = asOwner(client, store, config);
   try {
@@ -59,9 +59,12 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     store.close();
     throw error;
   }
+
+  // --- from jobs to labels
+
   let over = false;
   const pause = pauseOf(floor);
-  const uplink = startUplink(floor, cloud, options.pauses);
+  const uplink = startUplink(floor, cloud, pauses);
   const standing = standingOf({ cloud, uplink, floor });
   const adoption = adoptionOf({ cloud, uplink, floor, leaseSeconds: config.claim.leaseSeconds });
   const leases = leasesOf({ config, cloud, uplink, floor, adoption });
@@ -71,6 +74,9 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const lanes: Lane[] = config.printers.map((printer) => startLane(laneFloor, printer, options));
   const scans = scansOf(floor, { independentReader: config.scanners.some(({ driver }) => driver === "rfid") });
   const scanners = openScanners(config, scans, floor);
+
+  // --- what it tells of itself, and who says something to it
+
   const operators = operatorsOf(config.operators, clock);
   const setPaused = (is: boolean) => {
     pause.set(is);
@@ -92,26 +98,6 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       notices: () => noticesOf({ store, clock, time, wary: claims.wary(), refused: claims.refused() }),
       broker: () => line.link(),
     });
-  const end = async (web?: Console) => {
-    over = true;
-    say("info", { event: "draining" }, "ends once the label in hand is written down");
-    const called = clock.after(options.patience?.drainMs ?? PATIENCE.drainMs, cloud.end); // what it didn't hear it is told after the next start
-    await web?.close();
-    await Promise.all([
-      claims.end(),
-      line.stop(),
-      telling.end(),
-      forgetting.end(),
-      leases.end(),
-      ...lanes.map((lane) => lane.end()),
-      ...scanners.map((scanner) => scanner.end()),
-    ]);
-    scans.end();
-    await uplink.end();
-    called();
-    client.end(); // what nobody waits for
-    store.close();
-  };
   const line = startWake({
     settings: config,
     cloud: client,
@@ -124,6 +110,26 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   });
   const telling = tellingOf({ cloud, uplink, floor, report: state });
   const forgetting = forgettingOf(floor, time);
+  const end = async (web?: Console) => {
+    over = true;
+    say("info", { event: "draining" }, "ends once the label in hand is written down");
+    const cancel = clock.after(drainMs, cloud.end); // what it didn't hear it is told after the next start
+    await web?.close();
+    await Promise.all([
+      claims.end(),
+      line.stop(),
+      telling.end(),
+      forgetting.end(),
+      leases.end(),
+      ...lanes.map((lane) => lane.end()),
+      ...scanners.map((scanner) => scanner.end()),
+    ]);
+    scans.end();
+    await uplink.end();
+    cancel();
+    client.end(); // what nobody waits for
+    store.close();
+  };
   try {
     const web = await openConsole(config.console, {
       floor, state, operators, scans, lanes, cloud, station: config.station, keyboard: keyboardOf(config), setPaused,
