@@ -194,7 +194,7 @@ export function cloudClient(origin: string, key: string, { timeoutMs = ANSWER_MA
   };
 }
 
-/** All that follows from one click is said under one id. */
+/** It tells of before this was said: the answer to another call of the same click, which goes under the same id. */
 const isOfEarlier = ({ attempt_id: of, state }: Static<typeof Job>, { attempt_id: told, status }: Omit<ReportBody, "job_ref">): boolean =>
   of === told && rankOf(state) >= 0 && rankOf(state) < rankOf(status);
 

@@ -3,6 +3,7 @@ import type { Grade } from "#shared/states.ts";
 import { systemClock } from "./clock.ts";
 import type { AgentConfig, PrinterConfig } from "./config.ts";
 import { type Line, linesOf } from "./doctor-line.ts";
+import { isWorking } from "./press.ts";
 import { attests, faultWords, type Printer } from "./printers/driver.ts";
 import { openPrinter } from "./printers/index.ts";
 import type { Link } from "./reconnecting.ts";
@@ -15,14 +16,7 @@ type Found = { trouble: string | null; warnings: string[]; ceiling: Grade | null
 export async function printerLine(config: PrinterConfig, running: State | undefined): Promise<Line> {
   const { well, odd, bad } = linesOf(`printer ${config.name}`);
   const theirs = running?.printers.find(({ name }) => name === config.name);
-  const { trouble, warnings, ceiling, identity, isMute } = theirs
-    ? {
-        trouble: ["ready", "printing"].includes(theirs.status) ? null : `${theirs.status}: ${theirs.words}`,
-        warnings: theirs.warnings,
-        ceiling: theirs.ceiling,
-        identity: theirs.identity,
-      }
-    : await lookedAt(config);
+  const { trouble, warnings, ceiling, identity, isMute } = theirs ? toldOf(theirs) : await lookedAt(config);
   if (trouble !== null) return bad(trouble);
   const evidence = ceiling === null ? "" : `, evidence up to ${ceiling}`;
   const words = `${identity ?? config.driver} at ${config.port} ${isMute ? "takes the connection" : "is ready"}${evidence}`;
@@ -32,6 +26,13 @@ export async function printerLine(config: PrinterConfig, running: State | undefi
   return all.length === 0 ? well(words) : odd([words, ...all].join("; "));
 }
 
+/** As the running agent tells it. */
+const toldOf = ({ status, words, warnings, ceiling, identity }: State["printers"][number]): Found => ({
+  trouble: isWorking({ status }) ? null : `${status}: ${words}`,
+  warnings,
+  ceiling,
+  identity,
+});
 async function lookedAt(config: PrinterConfig): Promise<Found> {
   let printer: Printer | undefined;
   try {
