@@ -2,6 +2,8 @@
 import type { ErrorCode } from "#shared/errors.ts";
 import type { NoAnswer } from "./cloud.ts";
 
+/** As much of a refusal as tells what to make of it. */
+type Refused = Pick<NoAnswer, "status" | "code">;
 /** What a refusal means for the report: say it again later, or later than all others, give it up because the job went on, show it to people, or stop working. */
 type Fate = "retry" | "aside" | "drop" | "quarantine" | "stop";
 const byCode: Partial<Record<ErrorCode, Fate>> = {
@@ -37,7 +39,7 @@ const byCode: Partial<Record<ErrorCode, Fate>> = {
 };
 /** Those that end it; after the others it is said again. */
 export const settling = new Set<Fate>(["drop", "quarantine"]);
-export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fate {
+export function fateOf({ status, code }: Refused): Fate {
   const known = byCode[code as ErrorCode]; // or of a cloud that is newer than this station
   if (known) return known;
   if (isStranger({ status, code })) return "retry";
@@ -48,16 +50,15 @@ export function fateOf({ status, code }: Pick<NoAnswer, "status" | "code">): Fat
 }
 
 /** It can't be asked now, whatever it is asked. */
-export const isAway = (said: Pick<NoAnswer, "status" | "code">): boolean => ["retry", "stop"].includes(fateOf(said));
+export const isAway = (said: Refused): boolean => ["retry", "stop"].includes(fateOf(said));
 
-export const isPage = ({ code }: Pick<NoAnswer, "code">): boolean => code.startsWith("HTTP_");
+export const isPage = ({ code }: Pick<Refused, "code">): boolean => code.startsWith("HTTP_");
 /** By the cloud itself, so that nothing came of what it was asked; in whose place a page answers, it may have done it. */
-export const isRefusal = (said: Pick<NoAnswer, "status" | "code">): boolean => said.status > 0 && said.status < 500 && !isPage(said);
+export const isRefusal = (said: Refused): boolean => said.status > 0 && said.status < 500 && !isPage(said);
 /** A page of something halfway, which can settle nothing; but who may not pass is told, and what is too large for it is so each time. */
-export const isStranger = (said: Pick<NoAnswer, "status" | "code">): boolean => isPage(said) && ![401, 403, 413].includes(said.status);
+export const isStranger = (said: Refused): boolean => isPage(said) && ![401, 403, 413].includes(said.status);
 
 /** The cloud's own faults are 500 and 503, and that it isn't ready it says to who asks for just that: the rest a proxy says for it, in its words. */
-const isOfProxy = ({ status, code }: Pick<NoAnswer, "status" | "code">): boolean =>
-  code === "NOT_READY" || (status > 500 && status !== 503);
+const isOfProxy = ({ status, code }: Refused): boolean => code === "NOT_READY" || (status > 500 && status !== 503);
 /** What answers isn't the cloud, as far as can be told: a proxy before one that is away, a page that wants a sign-in. */
-export const isOfAnother = (said: Pick<NoAnswer, "status" | "code">): boolean => isStranger(said) || isOfProxy(said);
+export const isOfAnother = (said: Refused): boolean => isStranger(said) || isOfProxy(said);
