@@ -21,6 +21,8 @@ export const systemClock: Clock = {
 /** As everybody else writes it down. */
 export const instant = (clock: Pick<Clock, "now">): string => new Date(clock.now()).toISOString();
 
+export const pause = (clock: Pick<Clock, "after">, ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, resolve));
+
 const SLICES = 10;
 
 /**

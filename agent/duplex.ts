@@ -1,7 +1,7 @@
 // What every port has in common, whatever the wire: one writer at a time, an honest count of what left, news for those who listen.
 import { Buffer } from "node:buffer";
 import { saying } from "#shared/sayings.ts";
-import { afterHearing, type Clock, within } from "./clock.ts";
+import { afterHearing, type Clock, pause, within } from "./clock.ts";
 
 /** `accepted` is never too low: 0 says that surely nothing left us. It can be too high by less than a chunk where a fault cut one. */
 export type Written = { accepted: number; fault?: string };
@@ -99,7 +99,7 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
       if (part.fault !== undefined) return { accepted, fault: part.fault };
       if (part.accepted > 0) movedAt = clock.now();
       else if (clock.now() - movedAt >= stallMs) return { accepted, fault: tookNothing(stallMs) };
-      else await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve));
+      else await pause(clock, RETRY_MS);
     }
     return { accepted };
   }

@@ -6,7 +6,7 @@ import { connect, type Socket } from "node:net";
 import type { SerialPort } from "serialport";
 import { codeOf } from "#shared/fault.ts";
 import { saying } from "#shared/sayings.ts";
-import { type Clock, systemClock } from "./clock.ts";
+import { type Clock, pause, systemClock } from "./clock.ts";
 import { type Closed, duplex, type Port, type Sink, type Wire, type Written } from "./duplex.ts";
 import { type Address, parsePort } from "./port-url.ts";
 
@@ -258,7 +258,7 @@ function fileWire(handle: FileHandle, readable: boolean, path: string, sink: Sin
       });
       if (bytesRead > 0) sink.data(Buffer.from(buffer.subarray(0, bytesRead)));
       else if (!existsSync(path)) throw Object.assign(new Error("gone"), { code: "ENODEV" }); // a terminal that hung up reads as empty for ever
-      if (bytesRead === 0) await new Promise<void>((resolve) => clock.after(READ_PAUSE_MS, resolve));
+      if (bytesRead === 0) await pause(clock, READ_PAUSE_MS);
     }
   };
   if (readable) void read().catch((error: Error) => (codeOf(error) === ONE_WAY ? undefined : close(lost(path, error))));

@@ -5,7 +5,7 @@ import { crc32 } from "node:zlib";
 import { Refusal } from "#shared/errors.ts";
 import { saying } from "#shared/sayings.ts";
 import { type Bitmap, pngOf } from "../bitmap.ts";
-import { type Clock, inTime, systemClock } from "../clock.ts";
+import { type Clock, inTime, pause, systemClock } from "../clock.ts";
 import { oneAtATime } from "./dialogue.ts";
 import {
   type Completion,
@@ -161,7 +161,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
           seen = (error as Error).message; // a queue that restarts comes back with its jobs
         }
         if (signal?.aborted || isUp()) return overdue(seen);
-        await new Promise<void>((resolve) => clock.after(timing.pollMs, resolve));
+        await pause(clock, timing.pollMs);
       }
     });
   }
