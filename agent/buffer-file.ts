@@ -152,7 +152,7 @@ export function isInUse(dataDir: string, file: string): boolean {
 
 /** `waiting`: reports that the cloud hasn't settled. `owner`: the device whose words or labels are still in it; null where there are none. */
 type Whole = { good: true; waiting: number; owner: StationInfo["device"] | null; isPaused: boolean };
-export type Judged = Whole | { good: false; why: string };
+type Judged = Whole | { good: false; why: string };
 /** Opens it for a moment; refuses where another agent has it, or a newer one wrote it. */
 export function judged(dataDir: string, file: string): Judged {
   if (statSync(file).size === 0) return { good: false, why: saying("file_empty") };

@@ -16,11 +16,11 @@ export const labelStates = {
 } as const;
 export type LabelState = keyof typeof labelStates;
 export const OPEN_LABELS: readonly LabelState[] = ["unknown", "printed", "void", "orphan", "unexplained"];
-export type LedgerRow = {
+type LedgerRow = {
   n: number; attempt_id: string | null; job_ref: string | null; serial: string | null; printer: string; state: LabelState; words: string;
   at: number; changed_at: number;
 }; // oxfmt-ignore
-export type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
+type Quarantined = { n: number; job_ref: string | null; attempt_id: string | null; code: string; message: string; at: number };
 
 type Refused = { jobRef: string | null; attemptId: string | null; code: string; message: string; what: string };
 

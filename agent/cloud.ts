@@ -66,7 +66,7 @@ const open = (schema: unknown): object =>
     name === "additionalProperties" && value === false ? true : value,
   ) as object;
 
-export type CloudOptions = {
+type CloudOptions = {
   timeoutMs?: number;
   /** The date on each answer. */
   heard?: { now(): number; date(ms: number, askedAt: number): void };

@@ -26,7 +26,7 @@ export type Decoded = {
   dark: Uint8Array;
 };
 /** A QR code that is there and can't be read. */
-export type Damaged = { why: string; position: Corners };
+type Damaged = { why: string; position: Corners };
 
 const SYMBOLS_MAX = 8;
 /** Four times a label of 10 x 15 cm at 300 dpi, and any camera that is used for codes. */

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { type Bitmap, setDot } from "./bitmap.ts";
 import { bwip } from "./bwip.ts";
 
-export type Glyph = { left: number; top: number; width: number; height: number; advance: number; dots: Uint8Array };
+type Glyph = { left: number; top: number; width: number; height: number; advance: number; dots: Uint8Array };
 type Face = { id: number; glyphs: Map<string, Glyph> };
 
 // Inconsolata (SIL Open Font License) comes with the symbol library: Latin with its diacritics, and one width for every glyph.
@@ -76,7 +76,7 @@ function placed(text: string, sizeDots: number): Placed[] {
 }
 
 /** The box that the ink of one line fills, around the left end of its baseline; letters may reach beyond what they advance. */
-export type Ink = { left: number; right: number; above: number; below: number };
+type Ink = { left: number; right: number; above: number; below: number };
 export function inkOf(text: string, sizeDots: number): Ink {
   const ink = { left: 0, right: 0, above: 0, below: 0 };
   for (const { glyph, x } of placed(text, sizeDots)) {

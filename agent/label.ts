@@ -24,7 +24,7 @@ export type LabelOptions = { template: Template; dpi: Dpi; simulated?: boolean }
 /** `sha256` is of the bitmap's bytes alone, see bitmap.ts; `without`: what the label goes without, and why. */
 type RenderManifest = Evidence["render_manifest"] & { without?: { product: string } };
 /** Where the symbol lies and which modules are dark: what a scan can later be compared with, column by column. */
-export type PlacedSymbol = { x: number; y: number; moduleDots: number; modules: number; dark: Uint8Array };
+type PlacedSymbol = { x: number; y: number; moduleDots: number; modules: number; dark: Uint8Array };
 export type Label = { bitmap: Bitmap; manifest: RenderManifest; symbol: PlacedSymbol };
 
 const QUIET_MODULES = 4; // ISO/IEC 18004

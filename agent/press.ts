@@ -35,7 +35,7 @@ const isStuck = ({ status }: Pick<PressState, "status">): boolean => status === 
 const saysNothing = ({ identity, status, ceiling }: Capabilities): boolean => identity === null && !status && !attests(ceiling);
 /** Nothing is wrong with it but that a label hangs at its edge. */
 const isToBeTaken = ({ faults }: Status): boolean => faults.length > 0 && faults.every(({ name }) => name === "label-not-taken");
-export type Patience = {
+type Patience = {
   /** How long a label may wait in a printer that needs a person, before it is taken back. */
   blockedMs: number;
   idleMs: number;

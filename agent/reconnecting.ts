@@ -4,7 +4,7 @@ import { type Clock, systemClock } from "./clock.ts";
 import type { Port } from "./duplex.ts";
 
 export type Link = { up: true } | { up: false; why: string };
-export type ReconnectOptions = {
+type ReconnectOptions = {
   clock?: Clock;
   pausesMs?: readonly number[];
   /** Each new port, before anything of it is read. */

@@ -34,10 +34,10 @@ export function epcFor({ gtin, serial, sgtin96_epc: epc }: { gtin: string; seria
 /** Readings this close together are of one field of view. */
 export const FIELD_MS = 2_000;
 
-export type TagVerdict = { good: true; evidence: HeardTag } | { good: false; why: TagFault; words: string };
+type TagVerdict = { good: true; evidence: HeardTag } | { good: false; why: TagFault; words: string };
 type TagFault = "other_epc" | "before_print" | "two_tags" | "used_tag" | "other_chip";
 
-export type TagContext = {
+type TagContext = {
   /** When this attempt's label was handed to the printer. */
   submittedAt: string;
   /** What the independent readers read lately, this tag or not. */

@@ -2,7 +2,7 @@
 import { digitalLink, gtin14 } from "#shared/gs1.ts";
 import type { Sighting } from "./scanners/scanner.ts";
 
-export type Expected = { digital_link: string; gtin: string; serial: string };
+type Expected = { digital_link: string; gtin: string; serial: string };
 /** What was seen earlier, whatever became of it; kept for the attempt and for earlier attempts of the same job. */
 export type Seen = Pick<Sighting, "scanner" | "text" | "scanned_at" | "image_sha256">;
 export type ScanContext = {
@@ -26,7 +26,7 @@ type WhyNot =
   | "before_print"
   | "replay"
   | "old_label";
-export type ScanVerdict = { advance: true } | { advance: false; why: WhyNot; words: string };
+type ScanVerdict = { advance: true } | { advance: false; why: WhyNot; words: string };
 
 const OURS = "]Q1"; // a QR code without FNC1 or ECI, which is what we print
 

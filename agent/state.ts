@@ -17,7 +17,7 @@ import type { Scans } from "./scans.ts";
 import type { Standing } from "./standing.ts";
 import type { Uplink } from "./uplink.ts";
 
-export type StateDeps = {
+type StateDeps = {
   config: AgentConfig;
   store: Store;
   clock: Clock;

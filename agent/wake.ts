@@ -15,7 +15,7 @@ export type WakeSettings = {
   key: string;
   /** Overrides where the cloud says that the broker is. */ mqtt?: string | undefined;
 };
-export type WakeOptions = {
+type WakeOptions = {
   settings: WakeSettings;
   /** The cloud says where its broker is. */
   cloud: Pick<CloudClient, "station">;

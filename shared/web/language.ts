@@ -2,7 +2,7 @@
 import { computed, effect, signal } from "./dom.ts";
 import { inBrowser } from "./kept.ts";
 
-export type Spoken<Words> = { code: string; name: string; words: Words };
+type Spoken<Words> = { code: string; name: string; words: Words };
 
 const KEPT = "language";
 const wanted = (): readonly string[] => {

@@ -74,7 +74,7 @@ async function judgePictures(
   return named.length === 0 || kept.some(({ bytes }) => bytes === undefined) ? "unchecked" : "holds";
 }
 
-export type Sources = { keys: readonly Jwk[]; pictureOf(sha256: string): Promise<Uint8Array<ArrayBuffer> | undefined> };
+type Sources = { keys: readonly Jwk[]; pictureOf(sha256: string): Promise<Uint8Array<ArrayBuffer> | undefined> };
 /** Every check by itself, in the order in which one rests on the other; a job that isn't sealed has no proof, and only its digest to judge. */
 export async function judgeBundle(bundle: Bundle, { keys, pictureOf }: Sources): Promise<Check[]> {
   const held = (name: CheckName, holds: boolean): Check => ({ name, outcome: holds ? "holds" : "broken" });
