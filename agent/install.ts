@@ -18,11 +18,11 @@ const USAGE = "imprimatur agent install [--config FILE] [--root DIR] [--print | 
 type Step = { says: string; act(): void };
 
 export function install(argv: string[]): Promise<number> {
-  const { config: named, root = "/", print, yes, uninstall } = argumentsOf(USAGE, OPTIONS, argv);
+  const { config: named, root: under = "/", print, yes, uninstall } = argumentsOf(USAGE, OPTIONS, argv);
   const file = resolve(named ?? DEFAULT_FILE);
-  const at = join(resolve(root), "etc/systemd/system", SERVICE);
-  const isLive = resolve(root) === "/";
-  if (uninstall) return carryOut(removal(at, isLive), yes);
+  const root = resolve(under);
+  const at = join(root, "etc/systemd/system", SERVICE);
+  if (uninstall) return carryOut(removal(at, root), yes);
   const config = settingsOfService(file);
   const font = config.fonts.find((path) => !isAbsolute(path));
   if (font !== undefined)
@@ -32,26 +32,36 @@ export function install(argv: string[]): Promise<number> {
   const kept = join(config.dataDir, BUFFER_FILE);
   const steps: Step[] = [
     { says: `write ${at}${existsSync(at) ? `, over the one that is there${whoseOther(at, file)}` : ""}`, act: () => write(at, unit) },
-    ...(isLive
-      ? [system("systemctl", "daemon-reload"), system("systemctl", "enable", SERVICE), system("systemctl", "restart", SERVICE)]
-      : [system("systemctl", `--root=${resolve(root)}`, "enable", SERVICE)]),
+    ...(isLive(root)
+      ? [systemctl("daemon-reload"), systemctl("enable", SERVICE), systemctl("restart", SERVICE)]
+      : [systemctl(`--root=${root}`, "enable", SERVICE)]),
   ];
   const note = existsSync(kept)
     ? `the buffer ${kept} isn't moved: ${moveOf(kept)}`
     : `the settings stay at ${file}, given to the service as a credential; its buffer is in ${STATE_DIR}`;
-  const closed = closedTo();
-  const shut =
-    closed === undefined
-      ? ""
-      : `; ${closed} is closed to the service's own user: it won't start from there, let others read it or install elsewhere`;
-  const unseen = startsUnseen() ? "; this installation lies under a /tmp, which no service sees: it won't start from there" : "";
-  const files = unseenOf(config).map((path) => `; ${path} lies under a /tmp, which no service sees: put it elsewhere`);
-  const unheard = variablesSet().length > 0 ? `; ${notForIt()}` : "";
+  const beware = obstaclesTo(config)
+    .map((one) => `; ${one}`)
+    .join("");
   const again = startsBrought()
     ? "; it runs on the Node that was brought along, which an upgrade takes away: run this again after each"
     : "";
-  const beware = [shut, unseen, ...files, unheard].join("");
   return carryOut(steps, yes, `${note}${beware}${again}; look with: systemctl status ${SERVICE}, journalctl -u ${SERVICE} -o cat`, beware);
+}
+
+/** The machine that runs, and no image of another. */
+const isLive = (root: string): boolean => root === "/";
+
+/** What may keep the service from starting, or from what its settings name. */
+function obstaclesTo(config: AgentConfig): string[] {
+  const closed = closedTo();
+  return [
+    ...(closed === undefined
+      ? []
+      : [`${closed} is closed to the service's own user: it won't start from there, let others read it or install elsewhere`]),
+    ...(startsUnseen() ? ["this installation lies under a /tmp, which no service sees: it won't start from there"] : []),
+    ...unseenOf(config).map((path) => `${path} lies under a /tmp, which no service sees: put it elsewhere`),
+    ...(variablesSet().length > 0 ? [notForIt()] : []),
+  ];
 }
 
 const inShell = (path: string): string => `'${path.replaceAll("'", String.raw`'\''`)}'`;
@@ -91,14 +101,12 @@ function systemdVersion(): number {
   }
 }
 
-function removal(at: string, isLive: boolean): Step[] {
+function removal(at: string, root: string): Step[] {
   if (!existsSync(at)) throw new ConfigError(`there is no ${at}: nothing is installed`);
   return [
-    ...(isLive
-      ? [system("systemctl", "disable", "--now", SERVICE)]
-      : [system("systemctl", `--root=${resolve(dirname(at), "../../..")}`, "disable", SERVICE)]),
+    ...(isLive(root) ? [systemctl("disable", "--now", SERVICE)] : [systemctl(`--root=${root}`, "disable", SERVICE)]),
     { says: `remove ${at}; ${STATE_DIR} and the settings stay`, act: () => rmSync(at) },
-    ...(isLive ? [system("systemctl", "daemon-reload")] : []),
+    ...(isLive(root) ? [systemctl("daemon-reload")] : []),
   ];
 }
 
@@ -126,9 +134,9 @@ function reason({ code, message, stderr }: Error & { code?: string; stderr?: Buf
   return (String(stderr ?? "").trim() || message).replaceAll(/\s+/g, " ");
 }
 const said = (text: string): Promise<number> => new Promise((done) => process.stdout.write(text, () => done(0)));
-const system = (command: string, ...args: string[]): Step => ({
-  says: `run ${[command, ...args].join(" ")}`,
-  act: () => void execFileSync(command, args, { stdio: ["ignore", "ignore", "pipe"] }),
+const systemctl = (...args: string[]): Step => ({
+  says: `run systemctl ${args.join(" ")}`,
+  act: () => void execFileSync("systemctl", args, { stdio: ["ignore", "ignore", "pipe"] }),
 });
 
 function write(at: string, unit: string): void {
