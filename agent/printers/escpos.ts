@@ -17,6 +17,7 @@ import {
   isCut,
   NO_COUNTERS,
   noEncoder,
+  type Outcome,
   overBytes,
   type Printer,
   type Profile,
@@ -74,12 +75,14 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
 
   const isAnswered = (token: string) => heard.has(token) || paperless === token || undefined;
   const ask = <T>(question: Buffer, pick: (answer: Answer) => T | undefined) => talk.ask(question, pick, timing.answerMs);
-  const isDone = async (token = tokenOf()) =>
-    (await ask(askDone(token), (answer) => (answer.kind === "done" && answer.token === token ? true : undefined))) ?? false;
+  async function knowsDone(): Promise<boolean> {
+    const token = tokenOf();
+    return (await ask(askDone(token), (answer) => (answer.kind === "done" && answer.token === token ? true : undefined))) ?? false;
+  }
   const isBlocked = async () => (await health.look()).faults.length > 0;
   /** Printing nothing, the questions that stand behind a label are answered at once by a printer that knows them, unless it is blocked. */
   async function findFence(): Promise<Fence | undefined> {
-    if (await isDone()) return "gs-h";
+    if (await knowsDone()) return "gs-h";
     if (await paper.settle()) return "gs-r";
     return (await isBlocked()) ? undefined : "none";
   }
@@ -173,21 +176,19 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
 
   function verdict(
     token: string,
-    outcome: Completion["outcome"],
+    outcome: Outcome,
     reason: string,
-    more: { faults?: Fault[]; answeredAt?: number; wellBy?: string } = {},
+    { faults = [], answeredAt, wellBy }: { faults?: Fault[]; answeredAt?: number; wellBy?: string } = {},
   ): Completion {
-    const { grade } = FENCES[fence ?? "none"];
-    const isConfirmed = outcome === "confirmed";
-    const { wellBy } = more;
+    const asked = fence ?? "none";
+    const unproven = wellBy === undefined ? { basis: "none", grade: "E" as const } : { basis: wellBy, grade: "C" as const };
     const evidence: CompletionEvidence = {
-      basis: isConfirmed ? (fence ?? "none") : (wellBy ?? "none"),
-      grade: (isConfirmed ? grade : undefined) ?? (wellBy === undefined ? "E" : "C"),
+      ...(outcome === "confirmed" ? { basis: asked, grade: FENCES[asked].grade ?? "E" } : unproven),
       token,
-      ...(more.answeredAt === undefined ? {} : { answered_at: new Date(more.answeredAt).toISOString() }),
+      ...(answeredAt === undefined ? {} : { answered_at: new Date(answeredAt).toISOString() }),
       ...(profile.simulated ? { simulated: true } : {}),
     };
-    return { outcome, reason, faults: more.faults ?? [], toDestroy: outcome === "unknown" ? null : 0, evidence };
+    return { outcome, reason, faults, toDestroy: outcome === "unknown" ? null : 0, evidence };
   }
 
   return {

@@ -9,6 +9,7 @@ import {
   type Fault,
   NO_COUNTERS,
   identityOf,
+  type Outcome,
   type Profile,
   says,
   type Submission,
@@ -68,7 +69,7 @@ type More = {
 export const verdictsOf = ({ simulated }: Profile) =>
   function verdict(
     { token, before }: Pick<Submission, "token" | "before">,
-    outcome: Completion["outcome"],
+    outcome: Outcome,
     reason: string,
     more: Partial<More> = {},
   ): Completion {

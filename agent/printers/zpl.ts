@@ -15,6 +15,7 @@ import {
   isCut,
   NO_COUNTERS,
   noEncoder,
+  type Outcome,
   overBytes,
   type Printer,
   type Profile,
@@ -211,7 +212,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
     const readBack = fence.value.trim().toUpperCase();
     const tag = epc === undefined ? {} : { epc: readBack, ...(tid ? { tid } : {}) };
     const answered = { ...tag, answered_at: new Date(fence.at).toISOString() };
-    const say = (outcome: Completion["outcome"], reason: string, toDestroy: number | null, grade: Grade = "E") =>
+    const say = (outcome: Outcome, reason: string, toDestroy: number | null, grade: Grade = "E") =>
       verdict({ token, before }, outcome, reason, { after, voids, toDestroy, grade, answered });
     if (epc !== undefined && readBack !== epc.toUpperCase())
       return say("failed", saying("reads_back", { read: readBack, epc }), labels ?? 1);
