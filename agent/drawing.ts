@@ -30,13 +30,14 @@ export function contentOf({ task }: Pick<Attempt, "task">): LabelContent {
 }
 
 /** What a label of this attempt says on this printer. A name that can't stand on it whole is left off, and the manifest says so: it isn't the item's identity. */
-function drawableOf(floor: Drawer, attempt: Pick<Attempt, "task">, printer: PrinterConfig) {
+type Drawable = { content: LabelContent; options: LabelOptions; without?: { product: string } };
+function drawableOf(floor: Drawer, attempt: Pick<Attempt, "task">, printer: PrinterConfig): Drawable {
   const options = optionsFor(floor.templates, attempt, printer);
   const content = contentOf(attempt);
   const fault = productFault(content, options);
-  if (fault === undefined) return { content, options, without: {} };
+  if (fault === undefined) return { content, options };
   const { product: _product, ...nameless } = content;
-  return { content: nameless, options, without: { without: { product: fault } } };
+  return { content: nameless, options, without: { product: fault } };
 }
 export function optionsFor(templates: Template[], { task }: Pick<Attempt, "task">, { label, dpi, simulated }: PrinterConfig): LabelOptions {
   const template = templateFor(templates, label, task.template);
@@ -59,7 +60,7 @@ export const testDrawing = ({ templates, clock }: Drawer & { clock: Clock }, { l
 
 /** Drawn and read back; refused where it can't be. */
 export async function drawn(floor: Drawer, attempt: Pick<Attempt, "task">, printer: PrinterConfig): Promise<Label> {
-  const { content, options, without } = drawableOf(floor, attempt, printer);
+  const { content, options, ...leftOff } = drawableOf(floor, attempt, printer);
   const label = await renderLabel(content, options);
-  return { ...label, manifest: { ...label.manifest, ...without } };
+  return { ...label, manifest: { ...label.manifest, ...leftOff } };
 }
