@@ -3,7 +3,7 @@ import { Refusal } from "#shared/errors.ts";
 import { digestOf } from "#shared/canonical.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
-import { leasedStates } from "#shared/states.ts";
+import { type JobState, leasedStates } from "#shared/states.ts";
 import type { BundleItem, Job } from "#shared/wire/jobs.ts";
 import type { Attempt, Stage, Task, Work } from "./attempt.ts";
 import type { Begun } from "./begun.ts";
@@ -167,36 +167,35 @@ async function adopt(floor: Floor, attemptId: string, task: Task, items: BundleI
     if (label instanceof Refusal)
       return fail(floor, store.must(attemptId), `${label.code}: ${label.message}`, { disposition: "not_printed" });
     if (label) steps.rendered(floor, store.must(attemptId), label);
-    (advance[items.length] ?? sent)(floor, store.must(attemptId), items, printer?.name ?? "unknown");
+    (advance[items.at(-1)?.status ?? "CLAIMED"] ?? sent)(floor, store.must(attemptId), items, printer?.name ?? "unknown");
   });
   floor.news.beat();
 }
 
-/** By how much the cloud has heard: nothing, RENDERED, SPOOL_SUBMITTED, PRINTED_ATTESTED, SCAN_VERIFIED. */
 type Advance = (floor: Floor, attempt: Attempt, items: BundleItem[], printer: string) => void;
+/** Where the cloud has heard of no bytes: they may have left all the same. */
 const sent: Advance = (floor, attempt) => {
   steps.assumeSent(floor, attempt, WHY);
   become(floor, attempt, "sent", { unknown: WHY });
 };
-const advance: Advance[] = [
-  sent,
-  sent,
-  (floor, attempt, _items, printer) => {
+/** By the last that it has heard. */
+const advance: Partial<Record<JobState, Advance>> = {
+  SPOOL_SUBMITTED: (floor, attempt, _items, printer) => {
     floor.store.label(printer, "unknown", WHY, attempt);
     become(floor, attempt, "sent", { unknown: WHY });
   },
-  (floor, attempt, items, printer) => {
+  PRINTED_ATTESTED: (floor, attempt, items, printer) => {
     lies(floor, attempt, printer, saying("came_out_before_loss"));
     become(floor, attempt, "printed", printedWork(items));
   },
-  (floor, attempt, items, printer) => {
+  SCAN_VERIFIED: (floor, attempt, items, printer) => {
     lies(floor, attempt, printer, saying("scanned_before_loss"));
     floor.store.report(attempt.attemptId, {
       status: "SEALED", evidence: { evidence_bundle: { sha256: digestOf(items) } }, occurred_at: instant(floor.clock),
     }); // oxfmt-ignore
     become(floor, attempt, "sealing", {});
   },
-];
+};
 /** Its label, which the ledger knows where the buffer was only put back. */
 function lies({ store }: Floor, attempt: Attempt, printer: string, words: string): void {
   if (store.relabel(attempt.attemptId, MAY_BE_HERE, "printed", words) === 0) store.label(printer, "printed", words, attempt);
