@@ -6,6 +6,7 @@ import { askOf, type Attempt, paperMayExist } from "./attempt.ts";
 import { letGoMs, type PrinterConfig } from "./config.ts";
 import { verifyEnvelope } from "./envelope.ts";
 import { isOfAnother, isRefusal } from "./fates.ts";
+import type { Floor } from "./floor.ts";
 import type { LeaseDeps } from "./leases.ts";
 import { startRounds } from "./rounds.ts";
 import type { CloudTime } from "./cloud-time.ts";
@@ -53,15 +54,7 @@ export function claimsOf(deps: ClaimDeps) {
     const most = standing.info()?.limits.claims ?? config.claim.ahead;
     return waiting.length - next >= ASIDE_MAX ? 0 : Math.min(config.claim.ahead * names.size - next, most);
   }
-  let toldOfDisk = false;
-  /** Whether what a claim brings could be written down; said once. */
-  function hasRoom(): boolean {
-    const is = store.probe();
-    if (!is && !toldOfDisk) say("error", { event: "disk" }, `no more jobs are claimed: ${store.fault()}`);
-    if (is && toldOfDisk) say("info", { event: "disk" }, "the buffer can be written again");
-    toldOfDisk = !is;
-    return is;
-  }
+  const hasRoom = roomIn(floor);
   const mayClaim = () => hasRoom() && !paused() && uplink.stopped() === null && !blocked();
 
   async function claim(most: number): Promise<number> {
@@ -130,19 +123,7 @@ export function claimsOf(deps: ClaimDeps) {
     news.beat();
   }
 
-  const standsSince = { all: Infinity, tags: Infinity };
-  /** What waits behind a printer that can't print for so long, or at a station that was paused, others could do: labels with tags also where other printers work. */
-  function letGo(): void {
-    const stands = { all: blocked() || paused(), tags: !working().some(({ rfid }) => rfid) };
-    for (const what of ["all", "tags"] as const) standsSince[what] = stands[what] ? Math.min(standsSince[what], clock.now()) : Infinity;
-    for (const attempt of ahead().filter(maySkip)) {
-      const since = Math.min(standsSince.all, attempt.task.needs.includes("rfid") ? standsSince.tags : Infinity);
-      const isOfOthers = takersOf(floor, attempt).length === 0; // the settings are others now
-      if (isOfOthers || clock.now() - Math.max(attempt.createdAt, since) > letGoMs(config))
-        store.change(attempt.attemptId, { ended: "let go" });
-    }
-  }
-
+  const letGo = lettingGo(floor, letGoMs(config));
   let isHeld = false;
   async function round(): Promise<void> {
     if (clock.now() - infoAt > INFO_MS || !standing.info() || !standing.keys()) {
@@ -153,7 +134,7 @@ export function claimsOf(deps: ClaimDeps) {
     const deviceId = standing.info()?.device.id;
     if (deviceId === undefined || !standing.keys()) return;
     if (adoption.isDue() && (!hasRoom() || !(await adoption.run(deviceId)))) return;
-    letGo();
+    letGo(ahead(), { all: blocked() || paused(), tags: !working().some(({ rfid }) => rfid) });
     isHeld = uplink.goesFirst();
     if (isHeld) return uplink.stopped() === null ? standing.refresh() : undefined; // asks no more than whether the cloud is there again
     const most = mayClaim() ? Math.min(room(), wariness.most()) : 0;
@@ -181,5 +162,33 @@ export function claimsOf(deps: ClaimDeps) {
       if (!wasEmpty) wake();
     },
     end,
+  };
+}
+
+/** Whether what a claim brings could be written down; said once. */
+function roomIn({ store, say }: Floor): () => boolean {
+  let told = false;
+  return () => {
+    const is = store.probe();
+    if (!is && !told) say("error", { event: "disk" }, `no more jobs are claimed: ${store.fault()}`);
+    if (is && told) say("info", { event: "disk" }, "the buffer can be written again");
+    told = !is;
+    return is;
+  };
+}
+
+/** `all`: no printer can print, or the station is paused. `tags`: none that works writes tags. */
+type Standstill = { all: boolean; tags: boolean };
+/** What waits behind a printer that can't print for so long, or at a station that was paused, others could do: labels with tags also where other printers work. */
+function lettingGo(floor: Floor, afterMs: number): (ahead: Attempt[], stands: Standstill) => void {
+  const { store, clock } = floor;
+  const since = { all: Infinity, tags: Infinity };
+  return (ahead, stands) => {
+    for (const what of ["all", "tags"] as const) since[what] = stands[what] ? Math.min(since[what], clock.now()) : Infinity;
+    for (const attempt of ahead.filter(maySkip)) {
+      const from = Math.min(since.all, attempt.task.needs.includes("rfid") ? since.tags : Infinity);
+      const isOfOthers = takersOf(floor, attempt).length === 0; // the settings are others now
+      if (isOfOthers || clock.now() - Math.max(attempt.createdAt, from) > afterMs) store.change(attempt.attemptId, { ended: "let go" });
+    }
   };
 }
