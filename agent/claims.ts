@@ -11,7 +11,7 @@ import type { LeaseDeps } from "./leases.ts";
 import { startRounds } from "./rounds.ts";
 import type { CloudTime } from "./cloud-time.ts";
 import type { Standing } from "./standing.ts";
-import { takersOf } from "./template.ts";
+import { printersFor, takersOf } from "./template.ts";
 import { warinessOf } from "./wariness.ts";
 
 const POLL_MS = 2_000; // until the cloud has said otherwise
@@ -48,8 +48,7 @@ export function claimsOf(deps: ClaimDeps) {
   function room(): number {
     const names = new Set(working().map(({ name }) => name));
     const waiting = ahead();
-    const isNext = (one: Attempt) =>
-      askOf(one) === null && (one.printer === null ? takersOf(floor, one).some(({ name }) => names.has(name)) : names.has(one.printer));
+    const isNext = (one: Attempt) => askOf(one) === null && printersFor(floor, one).some((name) => names.has(name));
     const next = waiting.filter(isNext).length;
     const most = standing.info()?.limits.claims ?? config.claim.ahead;
     return waiting.length - next >= ASIDE_MAX ? 0 : Math.min(config.claim.ahead * names.size - next, most);

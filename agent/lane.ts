@@ -8,7 +8,7 @@ import { LOOK_MS, openPress, type PressOptions } from "./press.ts";
 import type { Printer } from "./printers/driver.ts";
 import { recallOf } from "./recall.ts";
 import * as steps from "./steps.ts";
-import { takersOf } from "./template.ts";
+import { printersFor, takersOf } from "./template.ts";
 import { testLabels } from "./test-label.ts";
 
 export type Lane = ReturnType<typeof startLane>;
@@ -35,7 +35,7 @@ export function startLane(floor: FlightFloor, config: PrinterConfig, options: Pr
     earlier.ended === null && paperMayExist(earlier) && !(isLying(earlier) && earlier.work.answered !== undefined);
   const canStart = (attempt: Attempt) =>
     !paperMayExist(attempt) &&
-    (attempt.printer === null ? takersOf(floor, attempt).some(({ name }) => name === config.name) : isMine(attempt)) &&
+    printersFor(floor, attempt).includes(config.name) &&
     askOf(attempt) === null &&
     !store.allOfLink(attempt.task.digital_link).some(isUnsettled);
   function pick(open: Attempt[]): Attempt | undefined {

@@ -89,8 +89,12 @@ export function templateFor(templates: Template[], label: Size, name = ANY_TEMPL
   return largest;
 }
 
+type Takers = Pick<Floor, "templates" | "printers">;
+/** By their names, the printers that it may come out of: its own, once it has one. */
+export const printersFor = (floor: Takers, attempt: Pick<Attempt, "task" | "printer">): string[] =>
+  attempt.printer === null ? takersOf(floor, attempt).map(({ name }) => name) : [attempt.printer];
 /** The printers that a job may go to: those that write its tag, and have labels on which its template has room. */
-export function takersOf({ templates, printers }: Pick<Floor, "templates" | "printers">, { task }: Pick<Attempt, "task">): PrinterConfig[] {
+export function takersOf({ templates, printers }: Takers, { task }: Pick<Attempt, "task">): PrinterConfig[] {
   const fits = ({ label }: PrinterConfig) =>
     templates.some((template) => (task.template === ANY_TEMPLATE || template.name === task.template) && onLabel(template, label));
   const able = printers.filter(({ rfid }) => rfid || !task.needs.includes("rfid"));
