@@ -49,19 +49,7 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     unwritableSince !== undefined && clock.now() - unwritableSince > letGoMs(config) && maySkip(attempt);
 
   let doubts = new Set<string | undefined>(); // until the cloud has said what is true of them
-  /** When a job was named that may have been cancelled: what was asked of its lease before that says nothing any more, nor does a claim that is answered only then. */
-  const namedAt = new Map<string, number>();
-  function name(jobRef: string): void {
-    const now = clock.now();
-    namedAt.delete(jobRef); // kept in the order of their times, so that the first that is young enough ends the round below
-    namedAt.set(jobRef, now);
-    for (const [ref, at] of namedAt) {
-      if (now - at <= config.claim.leaseSeconds * 1_000) break; // no lease is older
-      namedAt.delete(ref);
-    }
-  }
-  const isNamed = ({ jobRef, leaseUntil, leaseSeconds }: Attempt) =>
-    (namedAt.get(jobRef) ?? -Infinity) >= leaseUntil - leaseSeconds * 1_000;
+  const named = namedLately(floor, config.claim.leaseSeconds * 1_000);
   const isDoubted = (jobRef: string | undefined, one: Attempt) => (jobRef === undefined ? !paperMayExist(one) : one.jobRef === jobRef);
   const complain = (fault: unknown) => floor.say("error", { event: "leases" }, (fault as Error).message);
 
@@ -99,7 +87,7 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     /** Asks soon, whatever is left of its lease: of the job that is named, or of all that aren't begun. */
     doubt: (jobRef?: string): void => {
       doubts.add(jobRef);
-      if (jobRef !== undefined) name(jobRef);
+      if (jobRef !== undefined) named.add(jobRef);
       wake();
     },
     holds: async (attempt: Attempt): Promise<Lease> => {
@@ -108,12 +96,31 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
       // A cloud that won't have us may have given our jobs to others, as those of a device that was removed, whatever is left of their leases.
       const isHad = uplink.stopped() === null;
       // That an envelope is over the cloud says: a clock that was set right by days would end them all.
-      if (isHad && remains(now) > LEAST_SHARE && now.envelopeUntil > clock.now() && !isNamed(now)) return "alive";
+      if (isHad && remains(now) > LEAST_SHARE && now.envelopeUntil > clock.now() && !named.hasSince(now)) return "alive";
       const first = await beat(now);
       const beaten = store.attempt(now.attemptId);
-      const said = first === "alive" && beaten && isNamed(beaten) ? await beat(beaten) : first; // named while it was asked
+      const said = first === "alive" && beaten && named.hasSince(beaten) ? await beat(beaten) : first; // named while it was asked
       return said === "stumbled" ? "unknown" : said;
     },
     end,
+  };
+}
+
+/** Jobs that were named, as they may have been cancelled: what was asked of a lease before that says nothing any more, nor does a claim that is answered only then. */
+function namedLately({ clock }: Floor, leaseMs: number) {
+  const namedAt = new Map<string, number>();
+  return {
+    add: (jobRef: string): void => {
+      const now = clock.now();
+      namedAt.delete(jobRef); // kept in the order of their times, so that the first that is young enough ends the round below
+      namedAt.set(jobRef, now);
+      for (const [ref, at] of namedAt) {
+        if (now - at <= leaseMs) break; // no lease is older
+        namedAt.delete(ref);
+      }
+    },
+    /** Whether its job was named after its lease was asked for last. */
+    hasSince: ({ jobRef, leaseUntil, leaseSeconds }: Attempt): boolean =>
+      (namedAt.get(jobRef) ?? -Infinity) >= leaseUntil - leaseSeconds * 1_000,
   };
 }
