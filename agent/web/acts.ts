@@ -8,6 +8,8 @@ import { looksLikeLink } from "./wedge.ts";
 
 /** Which button it was, and of what: of a label by its serial, of a printer by its name, of a refused word by its job. Whoever signs in sees it, who may be another than who pressed it. */
 type Said = { title: string; serial: string };
+/** What is meant by its serial, name or job. */
+type About = Pick<Said, "serial">;
 export type Sheet =
   | { kind: "sign-in"; act?: () => void; said?: Said | undefined }
   | ({ kind: "confirm"; words: string; which?: string | undefined; go(): void } & Said)
@@ -19,10 +21,10 @@ export const pinFault = signal<string | No | undefined>(undefined);
 /** What the station hasn't answered to yet: of the same label, printer or job nothing more is said meanwhile. Of others it is: a test label or a reprint may take long. */
 const busy = signal<readonly Said[]>([]);
 /** Nothing can be said to the station now of this. */
-export const isHeld = ({ serial }: Pick<Said, "serial">): boolean => isCut.value || busy.value.some((one) => one.serial === serial);
+export const isHeld = ({ serial }: About): boolean => isCut.value || busy.value.some((one) => one.serial === serial);
 export const isWaiting = (): boolean => busy.value.length > 0;
 /** On a slow line nobody would know which button it was, and whether it was pressed at all. */
-export const isBeingSaid = (title: string, { serial }: Pick<Said, "serial">): boolean =>
+export const isBeingSaid = (title: string, { serial }: About): boolean =>
   busy.value.some((one) => one.title === title && one.serial === serial);
 
 export function openSignIn(act?: () => void, said?: Said): void {
@@ -97,7 +99,7 @@ export const setPaused = (is: boolean): void =>
 
 // --- labels and devices
 
-export const ofLabel = ({ serial, printer }: Label): Pick<Said, "serial"> => ({ serial: serial ?? printer });
+export const ofLabel = ({ serial, printer }: Label): About => ({ serial: serial ?? printer });
 export const openExplain = (label: Label): void => signedIn(() => void (sheet.value = { kind: "explain", label }));
 /** The ledger is read by auditors of any language: it keeps the English words. */
 export function explain(label: Label, words: string, title: string): void {
@@ -110,7 +112,7 @@ export function explain(label: Label, words: string, title: string): void {
   );
 }
 type RefusedWord = State["quarantine"][number];
-export const ofRefused = ({ job_ref: ref, code }: RefusedWord): Pick<Said, "serial"> => ({ serial: ref ?? code });
+export const ofRefused = ({ job_ref: ref, code }: RefusedWord): About => ({ serial: ref ?? code });
 export const seenTo = (row: RefusedWord): void =>
   signedIn(
     () =>

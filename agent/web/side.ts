@@ -13,6 +13,8 @@ const PRINTER_TONES: Record<PrinterState["status"], Tone> = {
   blocked: "bad",
   offline: "bad",
 };
+const DeviceName = ({ name, simulated }: { name: string; simulated: boolean }) =>
+  h("strong", null, name, simulated && h("b", { class: "sim-tag" }, say().simulated));
 export function PrinterRow({ printer }: { printer: PrinterState }) {
   const words = say();
   const { name, status, faults, words: theirs, simulated } = printer;
@@ -26,7 +28,7 @@ export function PrinterRow({ printer }: { printer: PrinterState }) {
     h(
       "div",
       null,
-      h("strong", null, name, simulated && h("b", { class: "sim-tag" }, words.simulated)),
+      h(DeviceName, { name, simulated }),
       h("span", { class: "condition" }, waits ?? words.status[status]),
       isBad && (named === "" ? h(Theirs, { text: theirs }) : h("span", { class: "why" }, named)),
     ),
@@ -42,7 +44,7 @@ export function ScannerRow({ scanner }: { scanner: ScannerState }) {
     h(
       "div",
       null,
-      h("strong", null, name, simulated && h("b", { class: "sim-tag" }, words.simulated)),
+      h(DeviceName, { name, simulated }),
       h("span", { class: "condition" }, up ? words.up : words.down),
       !up && h(Theirs, { text: theirs }),
       up && last !== null && last.why !== null && h("span", { class: "why" }, wordFor(words.why, last.why)),
