@@ -20,7 +20,7 @@ const LINES_MAX = 10_000;
 
 export function begunBeside(buffer: string) {
   const file = `${buffer}.begun`;
-  const flag = "r+"; // as it will be written: for reading alone a folder is opened, too, and then its name isn't told
+  const flag = "r+"; // as it will be written: for reading alone a folder opens as well, and what then fails doesn't name it
   const lines = existsSync(file) ? wholeIn(readFileSync(file, { encoding: "utf8", flag })) : [];
   const open = new Map<string, Begun>();
   let last = 0;

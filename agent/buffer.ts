@@ -84,7 +84,7 @@ export function openBuffer(dataDir: string, clock: Clock) {
     ...attempts,
     change: (...[id, changes]: Parameters<typeof attempts.change>) => {
       const changed = attempts.change(id, changes);
-      // Given up here it is over once the cloud has heard of that: until then a copy of before would be believed that it isn't begun.
+      // What was given up here is over once the cloud has heard so: until then a buffer that was put back to before would be believed that it isn't begun.
       const isUntold = changed.ended === "failed" && reports.isUntold(id);
       if (changed.ended !== null && !isQuarantined(changed) && !isUntold) begun.over(id);
       return changed;

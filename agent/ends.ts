@@ -95,7 +95,7 @@ function reportGone({ store }: Floor, attempt: Attempt): void {
   const told = labels.find(({ state }) => state === "destroyed") ?? labels.find(({ state }) => state === "explained");
   const evidence =
     told?.state === "explained" ? { outcome: "explained", words: inShort(told.words) } : { outcome: told?.state ?? "not_printed" };
-  const whose = said?.["label_disposition"] === undefined ? DEVICE : actor; // it was said later, of all labels of the serial
+  const whose = said?.["label_disposition"] === undefined ? DEVICE : actor; // where it wasn't said then, it was later, of all labels of the serial
   store.reportOrphan(attempt, { evidence, disposition: "destroyed", actor: whose });
   store.noteOver(attemptId);
 }

@@ -53,7 +53,7 @@ export function fateOf({ status, code }: Refused): Fate {
 export const isAway = (said: Refused): boolean => ["retry", "stop"].includes(fateOf(said));
 
 export const isPage = ({ code }: Pick<Refused, "code">): boolean => code.startsWith("HTTP_");
-/** By the cloud itself, so that nothing came of what it was asked; in whose place a page answers, it may have done it. */
+/** The cloud itself said no, so that nothing came of what it was asked; where a page answers in its place, it may have been done all the same. */
 export const isRefusal = (said: Refused): boolean => said.status > 0 && said.status < 500 && !isPage(said);
 /** A page of something halfway, which can settle nothing; but who may not pass is told, and what is too large for it is so each time. */
 export const isStranger = (said: Refused): boolean => isPage(said) && ![401, 403, 413].includes(said.status);

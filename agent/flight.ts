@@ -28,7 +28,7 @@ export type FlightFloor = PressFloor & {
 };
 export type Flight = { attemptId: string; submission: Submission };
 const UNSURE_MS = 10_000;
-/** So many labels, and none before them, that the printer took and never answered for: it doesn't know the question, of which nobody has tried whether it does. */
+/** A printer that took so many labels, its first ones, and answered for none is taken not to know the question, where nobody has tried whether it does. */
 const UNANSWERED_MAX = 2;
 
 export function flights(floor: FlightFloor, config: PrinterConfig, press: Press, recall: Recall, signal: AbortSignal) {

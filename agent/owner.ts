@@ -9,7 +9,7 @@ import type { CloudClient, NoAnswer } from "./cloud.ts";
 export function asOwner(cloud: CloudClient, store: Store, { key, dataDir }: { key: string; dataDir: string }): CloudClient {
   const mark = hash("sha256", key, "hex");
   const earlier = () => store.kept("station");
-  // Another key may be another device's, for which what is claimed is signed: one that owes nothing doesn't go by whose it was.
+  // With another key this may be another device, for which what is claimed is signed: a buffer that owes nothing forgets whose it was.
   if (store.meta("key") !== mark && !isOwing(store)) store.keep("station", null);
   let isOurs = earlier() === null || store.meta("key") === mark;
   let refusal: NoAnswer | undefined;

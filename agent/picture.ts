@@ -32,7 +32,7 @@ export function pictureFrom(file: Uint8Array): { image: Image | Uint8Array; gray
 
 const INTERLACE_AT = 28; // in the header
 const PASSES = 7;
-const PIXEL_MAX_BYTES = 8; // the rows of the passes, each with a byte more for its filter, don't come up to so much around it
+const PIXEL_MAX_BYTES = 8; // four channels of 16 bits; the byte that each row of a pass has for its filter is less than the pixels that are added around
 
 type Chunk = { name: string; data: Buffer };
 function* chunksIn(bytes: Buffer): Generator<Chunk> {

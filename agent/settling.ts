@@ -38,7 +38,7 @@ export function settlingOf(floor: Floor, aside: Asides, isFirst: (row: ReportRow
     return false;
   }
 
-  /** What follows on it can't be true for the cloud either; a label that lies here is told of. */
+  /** What was to be said after it can't be true for the cloud either; a label that lies here is told of. */
   function refused({ n, kind, attemptId, body }: ReportRow, { code, message }: NoAnswer, isDropped: boolean): void {
     const told = `${code}: ${message}`;
     store.settle(n, isDropped ? "dropped" : "quarantined", told);

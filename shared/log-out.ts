@@ -24,7 +24,7 @@ export function logToStdout(atOnceBytes = 1): LogOut {
     periodicFlush: atOnceBytes > 1 ? 200 : 0,
     retryEAGAIN: () => performance.now() < until,
   });
-  /** Its last flush tries whatever fails for ever, but for this, of which retryEAGAIN is asked. */
+  /** Its last flush would try for ever whatever fails, but for a fault of this code, before which it asks retryEAGAIN. */
   const fd = () => {
     if (performance.now() < until) return 1;
     throw Object.assign(new Error("this log can't be written"), { code: "EAGAIN" });

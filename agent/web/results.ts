@@ -37,7 +37,10 @@ const FAST_MS = 4_000;
 let goodAt = -Infinity;
 let ends: ReturnType<typeof setTimeout> | undefined;
 
-/** Red is to be seen: neither who comes nor what was noted takes it away, unless it was about a badge, or about a station that answers by then; nor, where it is about one label, what became of another, nor a red of those. */
+/**
+ * A red result stays until somebody has seen it: no sign-in and nothing that was noted takes its place, and where it is about a label nothing else does that is
+ * about another, but for a red of that one. One about a badge, or about a station that didn't answer, gives way to whatever comes.
+ */
 function isToBeSeen(red: Result | undefined, next: Result): boolean {
   const isOfNone = ({ what }: Result) => what === "unknown_code" || what === "no_answer";
   if (red?.colour !== "bad" || isOfNone(red)) return false;

@@ -4,7 +4,7 @@ import { signal } from "./dom.ts";
 /** Nobody has touched the page for so long that nothing on it is being read any more. */
 const CALM_MS = 60_000;
 const LOOK_MS = 5_000;
-/** A balancer may have shown a page that took its line up anew the node that was to be upgraded last. */
+/** It looks again now and then: when it took its line up anew, a balancer may have led it to the node that was upgraded last. */
 const AGAIN_MS = 600_000;
 /** Before it has stood so long it doesn't load itself anew: where a node stays behind, that would go on without an end. */
 const STOOD_MS = 600_000;
