@@ -13,7 +13,7 @@ export type Tag = {
   read_at: string;
   simulated?: true;
 };
-/** As it is kept until its label is scanned: that it is simulated is said of the scan as a whole. */
+/** As it is kept until its label is scanned. */
 export type HeardTag = NonNullable<Evidence["scan_result"]["rfid"]>;
 
 /** What the printer read back of the tag that it wrote. */

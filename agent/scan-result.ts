@@ -13,8 +13,7 @@ export type GoodScan = { result: ScanResult; actor: JobActor; source: "scanner" 
 export function scanResultOf(sighting: Sighting, { intended, rfid }: { intended?: Intended; rfid?: HeardTag } = {}): ScanResult {
   const { text, symbology, decoder, scanned_at, source, image_sha256, symbol, symbol_check: seen } = sighting;
   const check = seen && symbol && intended ? { ...symbolCheck(symbol, { intended }), ...seen } : seen;
-  const { simulated, ...tag } = rfid ?? ({} as HeardTag);
-  return {
+  const result: ScanResult = {
     decoded: text,
     symbology,
     decoder,
@@ -22,7 +21,12 @@ export function scanResultOf(sighting: Sighting, { intended, rfid }: { intended?
     source,
     ...(image_sha256 === undefined ? {} : { image_sha256 }),
     ...(check ? { symbol_check: check } : {}),
-    ...(rfid ? { rfid: tag } : {}),
-    ...(sighting.simulated || simulated ? { simulated: true } : {}),
+    ...(sighting.simulated ? { simulated: true } : {}),
   };
+  return rfid ? withTag(result, rfid) : result;
+}
+
+/** That a tag is simulated is said of the scan as a whole. */
+export function withTag(result: ScanResult, { simulated, ...rfid }: HeardTag): ScanResult {
+  return { ...result, rfid, ...(simulated ? { simulated } : {}) };
 }

@@ -16,7 +16,7 @@ import { DEVICE, type Floor, isOver, MAY_BE_HERE, tell } from "./floor.ts";
 import type { Label } from "./label.ts";
 import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
 import { tagIn } from "./rfid.ts";
-import type { GoodScan } from "./scan-result.ts";
+import { type GoodScan, withTag } from "./scan-result.ts";
 import { forgetTwin, hasTwin, SEEN_AHEAD_MS } from "./twins.ts";
 
 // --- RENDERED
@@ -273,8 +273,7 @@ export function useEarly(floor: Floor, attemptId: string): void {
   }
   if (!attempt.task.needs.includes("rfid") || result.rfid) return verified(floor, attempt, early);
   if (!rfid) return; // it has to be scanned again, once somebody has read its tag
-  const { simulated, ...tag } = rfid;
-  verified(floor, attempt, { ...early, result: { ...result, rfid: tag, ...(simulated ? { simulated } : {}) } });
+  verified(floor, attempt, { ...early, result: withTag(result, rfid) });
 }
 
 /** The last two words of an attempt go into the buffer together: there is nothing between them to wait for. */
