@@ -44,14 +44,7 @@ async function examine(file: string | undefined): Promise<Line[]> {
   const [answering, meeting] = await Promise.all([runningAt(config), meetCloud(config)]);
   const running = isAnothers(answering, meeting, config) && !isHeld(config) ? undefined : answering;
   const isElsewhere = running === undefined && isHeld(config); // its console is another one than these settings name
-  const devices = isElsewhere
-    ? [...config.printers.map(({ name }) => `printer ${name}`), ...config.scanners.map(({ name }) => `scanner ${name}`)].map((check) =>
-        linesOf(check).odd("isn't looked at: the agent that works here has it"),
-      )
-    : await Promise.all([
-        ...config.printers.map((printer) => printerLine(printer, running)),
-        ...config.scanners.map((scanner) => scannerLine(scanner, running)),
-      ]);
+  const devices = isElsewhere ? unseen(config) : await deviceLines(config, running);
   return [
     configLine(config, file ?? DEFAULT_FILE),
     agentLine(config, running, {
@@ -67,6 +60,13 @@ async function examine(file: string | undefined): Promise<Line[]> {
     await eyeLine(config),
   ];
 }
+
+const deviceLines = ({ printers, scanners }: AgentConfig, running: State | undefined): Promise<Line[]> =>
+  Promise.all([...printers.map((printer) => printerLine(printer, running)), ...scanners.map((scanner) => scannerLine(scanner, running))]);
+const unseen = ({ printers, scanners }: AgentConfig): Line[] =>
+  [...printers.map(({ name }) => `printer ${name}`), ...scanners.map(({ name }) => `scanner ${name}`)].map((check) =>
+    linesOf(check).odd("isn't looked at: the agent that works here has it"),
+  );
 
 type Where = {
   isService: boolean;
