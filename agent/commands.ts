@@ -20,11 +20,11 @@ const commands: Record<string, Command> = {
   },
   install: { says: "run it as a service of this machine", run: async (argv) => (await import("./install.ts")).install(argv) },
 };
-const usage = () =>
-  [
-    "usage: imprimatur agent [--config FILE]",
-    ...Object.entries(commands).map(([name, { says }]) => `       imprimatur agent ${name} [options]   ${says}`),
-  ].join("\n");
+const STATION = "imprimatur agent [--config FILE]";
+const usage = (): string => {
+  const others = Object.entries(commands).map(([name, { says }]) => `       imprimatur agent ${name} [options]   ${says}`);
+  return [`usage: ${STATION}`, ...others].join("\n");
+};
 
 /** A command, or the station itself; the process ends with one line where it can't work. */
 export async function runAgent(): Promise<void> {
@@ -35,14 +35,16 @@ export async function runAgent(): Promise<void> {
     if (["help", "--help", "-h"].includes(first)) return void process.stdout.write(`${usage()}\n`);
     const command = commandOf(first);
     if (command) process.exitCode = await command.run(rest);
-    else
-      await (
-        await import("./serve.ts")
-      ).serve(argumentsOf("imprimatur agent [--config FILE]", { config: { type: "string" } }, argv).config);
+    else await work(argv);
   } catch (error) {
     process.stderr.write(`imprimatur agent: ${whyNot(error as Error)}\n`);
     process.exit(error instanceof ConfigError ? error.exitCode : 1);
   }
+}
+async function work(argv: string[]): Promise<void> {
+  const { config } = argumentsOf(STATION, { config: { type: "string" } }, argv);
+  const { serve } = await import("./serve.ts");
+  await serve(config);
 }
 function commandOf(name: string): Command | undefined {
   if (name === "" || name.startsWith("-")) return undefined;
@@ -50,7 +52,7 @@ function commandOf(name: string): Command | undefined {
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (!command)
     throw new ConfigError(
-      `there is no command ${name}; did you mean ${nearest(name, names)}? Without a command it runs the station: imprimatur agent [--config FILE]`,
+      `there is no command ${name}; did you mean ${nearest(name, names)}? Without a command it runs the station: ${STATION}`,
       2,
     );
   return command;
