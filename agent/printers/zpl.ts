@@ -35,6 +35,8 @@ const FIELDS_MAX = 64;
 const SETTLE_STEP_MS = 15;
 
 type Heard = { value: string; at: number };
+/** What came out since a label was sent, by the counters, and which labels are behind it. */
+type Counted = { after: Counters; voids: number; labels: number | null; behind: string[] };
 
 function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   const timing = timingOf(profile);
@@ -185,7 +187,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           (isCounted || (labels ?? 0) < 0) &&
           (labels === null || labels < 0 || labels > voids + answeredOf(behind)) &&
           ((waiting !== null && waiting <= behind.length) || (!health.usesHostStatus() && faults.length === 0));
-        if (isOut && !talk.closed()) return agreed(submission, fence, after, voids, labels, behind);
+        if (isOut && !talk.closed()) return agreed(submission, fence, { after, voids, labels, behind });
         const why = faultWords(faults);
         if (why) return verdict(submission, "blocked", saying("answered_not_done", { faults: why }), { faults, after, voids });
         if (talk.closed() || isOver) {
@@ -200,14 +202,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
 
   const answeredOf = (tokens: string[]) => tokens.filter((token) => fields.has(`${token}F`)).length;
 
-  function agreed(
-    { token, epc, before }: Submission,
-    fence: Heard,
-    after: Counters,
-    voids: number,
-    labels: number | null,
-    behind: string[],
-  ): Completion {
+  function agreed({ token, epc, before }: Submission, fence: Heard, { after, voids, labels, behind }: Counted): Completion {
     const tid = tidIn(fields.get(`${token}T`)?.value);
     const readBack = fence.value.trim().toUpperCase();
     const tag = epc === undefined ? {} : { epc: readBack, ...(tid ? { tid } : {}) };
