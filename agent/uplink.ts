@@ -31,9 +31,6 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   /** Until when the cloud asked us to wait (Retry-After), on any of the calls that are under way at once. */
   let notBefore = 0;
   const attemptsAside = asides(clock, pauses.mostMs);
-  const picturesAside = asides(clock, PICTURE_PAUSES * pauses.mostMs);
-  let picturesAbreast = PICTURES_ABREAST;
-  let sentWell = 0; // times in a row
   /** How often each report was sent. One that was sent before, perhaps by the run before this one, may get the answer of that time again: that renews no lease. */
   const departures = new Map<number, number>();
   const earlier = store.lastReport();
@@ -131,34 +128,6 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
     return settleMany(fitting, said.value.results, askedAt);
   }
 
-  /** Pictures are evidence too, but nothing waits for them. */
-  async function sendPictures(): Promise<boolean> {
-    while (!over) {
-      const pictures = store.nextPictures(picturesAbreast, picturesAside.ids());
-      if (pictures.length === 0) return false;
-      const left = (await Promise.all(pictures.map(sendPicture))).includes(true);
-      sentWell = left ? 0 : sentWell + 1;
-      if (left) picturesAbreast = Math.max(1, Math.floor(picturesAbreast / 2));
-      else if (sentWell % WIDER_AFTER === 0) picturesAbreast = Math.min(PICTURES_ABREAST, picturesAbreast + 1);
-      if (left) return true;
-    }
-    return false;
-  }
-  async function sendPicture({ sha256, mediaType, bytes }: Picture): Promise<boolean> {
-    const said = await cloud.picture(sha256, mediaType, bytes);
-    answered(said);
-    if (!said.ok) {
-      const fate = fateOf(said);
-      const isTooLarge = said.status === 0 && picturesAbreast === 1; // for the line, perhaps: it was alone on it
-      if ((fate === "aside" || isTooLarge) && picturesAside.put(sha256)) return false;
-      const isOverflow = said.status === 413; // more than a few that are too large for a proxy would fill the disk
-      if (!settling.has(fate) && !isOverflow) return true;
-      store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${sha256}` });
-    }
-    store.pictureSent(sha256);
-    return false;
-  }
-
   /** Again and again; `send` says whether anything is left that has to wait. */
   async function rounds(send: () => Promise<boolean>): Promise<void> {
     for (let failures = 0; !over;) {
@@ -173,6 +142,7 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       else await Promise.race([news.next(IDLE_MS), stop.next(IDLE_MS)]);
     }
   }
+  const sendPictures = picturesTo(cloud, floor, { asideMs: PICTURE_PAUSES * pauses.mostMs, answered, isOver: () => over });
   const running = Promise.all([rounds(drain), rounds(sendPictures)]);
   return {
     online: connection.online,
@@ -188,5 +158,39 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
       stop.beat();
       await running;
     },
+  };
+}
+
+type PictureDeps = { asideMs: number; answered(said: Answer): void; isOver(): boolean };
+/** Pictures are evidence too, but nothing waits for them. Says whether any is left that has to wait. */
+function picturesTo(cloud: CloudClient, { store, clock }: Floor, { asideMs, answered, isOver }: PictureDeps): () => Promise<boolean> {
+  const aside = asides(clock, asideMs);
+  let abreast = PICTURES_ABREAST;
+  let sentWell = 0; // times in a row
+  async function send({ sha256, mediaType, bytes }: Picture): Promise<boolean> {
+    const said = await cloud.picture(sha256, mediaType, bytes);
+    answered(said);
+    if (!said.ok) {
+      const fate = fateOf(said);
+      const isTooLarge = said.status === 0 && abreast === 1; // for the line, perhaps: it was alone on it
+      if ((fate === "aside" || isTooLarge) && aside.put(sha256)) return false;
+      const isOverflow = said.status === 413; // more than a few that are too large for a proxy would fill the disk
+      if (!settling.has(fate) && !isOverflow) return true;
+      store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${sha256}` });
+    }
+    store.pictureSent(sha256);
+    return false;
+  }
+  return async () => {
+    while (!isOver()) {
+      const pictures = store.nextPictures(abreast, aside.ids());
+      if (pictures.length === 0) return false;
+      const left = (await Promise.all(pictures.map(send))).includes(true);
+      sentWell = left ? 0 : sentWell + 1;
+      if (left) abreast = Math.max(1, Math.floor(abreast / 2));
+      else if (sentWell % WIDER_AFTER === 0) abreast = Math.min(PICTURES_ABREAST, abreast + 1);
+      if (left) return true;
+    }
+    return false;
   };
 }
