@@ -65,34 +65,39 @@ function Head({ now }: { now: State | undefined }) {
       h("small", null, here.value ? words.signedInAs : ""),
       h("strong", null, h(Name, { text: here.value?.operator.name ?? words.signIn })),
     ),
-    h(
-      "select",
-      {
-        class: "language",
-        "aria-label": words.language,
-        value: language(),
-        onChange: (event: Event) => choose((event.currentTarget as HTMLSelectElement).value),
-      },
-      languages.map(({ code, name }) => h("option", { key: code, value: code, lang: code, selected: code === language() }, name)),
-    ),
-    h(
-      "button",
-      {
-        type: "button",
-        class: "sound",
-        "aria-pressed": !muted.value,
-        "aria-label": muted.value ? words.soundOff : words.soundOn,
-        onClick: () => setMuted(!muted.peek()),
-      },
-      h(
-        "svg",
-        { viewBox: "0 0 24 24", "aria-hidden": "true" },
-        h("path", { d: "M4 9v6h4l5 4V5L8 9Z" }),
-        h("path", { class: "waves", d: muted.value ? "m16 9 6 6m0-6-6 6" : "M16 8.5a5 5 0 0 1 0 7M18.5 6a8.5 8.5 0 0 1 0 12" }),
-      ),
-    ),
+    h(Language, {}),
+    h(Sound, {}),
   );
 }
+
+const Language = () =>
+  h(
+    "select",
+    {
+      class: "language",
+      "aria-label": say().language,
+      value: language(),
+      onChange: (event: Event) => choose((event.currentTarget as HTMLSelectElement).value),
+    },
+    languages.map(({ code, name }) => h("option", { key: code, value: code, lang: code, selected: code === language() }, name)),
+  );
+const Sound = () =>
+  h(
+    "button",
+    {
+      type: "button",
+      class: "sound",
+      "aria-pressed": !muted.value,
+      "aria-label": muted.value ? say().soundOff : say().soundOn,
+      onClick: () => setMuted(!muted.peek()),
+    },
+    h(
+      "svg",
+      { viewBox: "0 0 24 24", "aria-hidden": "true" },
+      h("path", { d: "M4 9v6h4l5 4V5L8 9Z" }),
+      h("path", { class: "waves", d: muted.value ? "m16 9 6 6m0-6-6 6" : "M16 8.5a5 5 0 0 1 0 7M18.5 6a8.5 8.5 0 0 1 0 12" }),
+    ),
+  );
 
 /** It stays in sight where the banners don't: while the station isn't heard of, nobody knows how it is with the cloud. */
 function Uplink({ isOnline }: { isOnline: boolean }) {
