@@ -74,8 +74,6 @@ export const maySkip = (attempt: Attempt): boolean => attempt.ended === null && 
 /** Scans from before this count for nothing any more. */
 const gone = ({ clock }: Floor, verdict: Verdict) => (verdict === "destroyed" ? { destroyedAt: instant(clock), early: undefined } : {});
 type Answer = (floor: Floor, attempt: Attempt, verdict: Verdict, operator: string) => void;
-const putAside = ({ store }: Floor, { attemptId }: Attempt) =>
-  store.relabel(attemptId, ["unknown", "printed"], "printed", saying("misprint_to_destroy"));
 const onOutcome: Answer = (floor, attempt, verdict, operator) => {
   const { attemptId } = attempt;
   if (verdict === "good") {
@@ -89,43 +87,32 @@ const onOutcome: Answer = (floor, attempt, verdict, operator) => {
   if (hasNoLane(floor, attempt)) closeAttempt(floor, floor.store.must(attemptId), UNNAMED);
 };
 
-/** Its printer was renamed or taken out of the settings, and no lane does anything for it any more; what is on paper and names none is of a lost buffer. */
-const hasNoLane = ({ printers }: Floor, { printer, stage }: Attempt) =>
-  printer === null ? paperMayExist({ stage }) : !printers.some(({ name }) => name === printer);
-const UNNAMED = { clean: false, words: saying("printer_unnamed") };
-/** What lanes that are gone have left: words that were heard are told, and what isn't begun others may print. */
-export function takeOver(floor: Floor): void {
-  for (const one of floor.store.inHand().filter((each) => hasNoLane(floor, each))) {
-    if (one.stage === "closing") closeAttempt(floor, one, UNNAMED);
-    else if (one.stage === "waiting") floor.store.change(one.attemptId, { printer: null });
-    else if (maySkip(one)) floor.store.change(one.attemptId, { ended: "let go" }); // what was said of its drawing holds for that printer
+/** Whichever job they came from: what lies there carries the serial, and no job. */
+const onEarlier: Answer = (floor, asking, verdict, operator) => {
+  for (const earlier of floor.store.allOfLink(asking.task.digital_link)) {
+    if (isOver(earlier)) saidOfOver(floor, earlier, { verdict, operator });
+    else saidUnderWay(floor, earlier, asking, { verdict, operator });
   }
-  // Its printer may hold it still under another name: what was said before that is asked once more, as of any other that can't be told to drop it.
-  for (const orphan of floor.store.orphans().filter((each) => each.work.held && hasNoLane(floor, each)))
-    floor.store.write(() => dropped(floor, orphan, { ...UNNAMED, isTold: true, isProven: false, moved: null }));
+};
+type Word = { verdict: Verdict; operator: string };
+function saidOfOver(floor: Floor, earlier: Attempt, { verdict, operator }: Word): void {
+  const { store } = floor;
+  const { attemptId, work, ended } = earlier;
+  if (ended !== null) store.relabel(attemptId, MAY_BE_HERE, becameOf(verdict), REASONS[verdict]);
+  else if (work.held && !work.emptied && !hasNoLane(floor, earlier)) store.change(attemptId, { work: { answered: { verdict, operator } } });
+  else endOrphan(floor, earlier, verdict, operator);
 }
+/** An attempt under way asks about its own label, so it is left alone, unless it asks this very question; so is a label that is later than the one that asks. */
+function saidUnderWay({ store, clock }: Floor, earlier: Attempt, asking: Attempt, word: Word): void {
+  const { attemptId, createdAt } = earlier;
+  if (maySkip(earlier) || askOf(earlier) === "destroy_earlier") store.change(attemptId, { work: { destroyedAt: instant(clock) } });
+  else if (isLying(earlier) && createdAt < asking.createdAt) store.change(attemptId, { work: { answered: word } });
+}
+
 const answers: Record<Ask | "scan", Answer> = {
   attest: onOutcome,
   unknown_outcome: onOutcome,
-  destroy_earlier: (floor, { task, createdAt }, verdict, operator) => {
-    const { store, clock } = floor;
-    // Whichever job they came from: what lies there carries the serial, and no job.
-    for (const earlier of store.allOfLink(task.digital_link)) {
-      if (!isOver(earlier)) {
-        // An attempt under way asks about its own label, so it is left alone, unless it asks this very question; so is a label that is later than this one.
-        if (maySkip(earlier) || askOf(earlier) === "destroy_earlier")
-          store.change(earlier.attemptId, { work: { destroyedAt: instant(clock) } });
-        else if (isLying(earlier) && earlier.createdAt < createdAt)
-          store.change(earlier.attemptId, { work: { answered: { verdict, operator } } });
-        continue;
-      }
-      const { attemptId, work, ended } = earlier;
-      if (ended !== null) store.relabel(attemptId, MAY_BE_HERE, becameOf(verdict), REASONS[verdict]);
-      else if (work.held && !work.emptied && !hasNoLane(floor, earlier))
-        store.change(attemptId, { work: { answered: { verdict, operator } } });
-      else endOrphan(floor, earlier, verdict, operator);
-    }
-  },
+  destroy_earlier: onEarlier,
   destroy_void: (floor, attempt, _verdict, operator) => {
     const { store } = floor;
     const { attemptId, work } = attempt;
@@ -143,6 +130,25 @@ const answers: Record<Ask | "scan", Answer> = {
     });
   },
 };
+
+const putAside = ({ store }: Floor, { attemptId }: Attempt) =>
+  store.relabel(attemptId, ["unknown", "printed"], "printed", saying("misprint_to_destroy"));
+
+/** Its printer was renamed or taken out of the settings, and no lane does anything for it any more; what is on paper and names none is of a lost buffer. */
+const hasNoLane = ({ printers }: Floor, { printer, stage }: Attempt) =>
+  printer === null ? paperMayExist({ stage }) : !printers.some(({ name }) => name === printer);
+const UNNAMED = { clean: false, words: saying("printer_unnamed") };
+/** What lanes that are gone have left: words that were heard are told, and what isn't begun others may print. */
+export function takeOver(floor: Floor): void {
+  for (const one of floor.store.inHand().filter((each) => hasNoLane(floor, each))) {
+    if (one.stage === "closing") closeAttempt(floor, one, UNNAMED);
+    else if (one.stage === "waiting") floor.store.change(one.attemptId, { printer: null });
+    else if (maySkip(one)) floor.store.change(one.attemptId, { ended: "let go" }); // what was said of its drawing holds for that printer
+  }
+  // Its printer may hold it still under another name: what was said before that is asked once more, as of any other that can't be told to drop it.
+  for (const orphan of floor.store.orphans().filter((each) => each.work.held && hasNoLane(floor, each)))
+    floor.store.write(() => dropped(floor, orphan, { ...UNNAMED, isTold: true, isProven: false, moved: null }));
+}
 
 /** A person found nothing, and a label has come out since: the answer was true when it was given, and has to be given anew. */
 export function askAgain(floor: Floor, attempt: Attempt, counter: number): void {
