@@ -2,7 +2,7 @@
 import type { Attempt } from "./attempt.ts";
 import { placesFor, type Sql } from "./buffer-sql.ts";
 
-/** A physical label from when it may exist to when it is explained. */
+/** What is known of a label. */
 export const labelStates = {
   unknown: "it may have come out",
   printed: "it came out and isn't sealed",

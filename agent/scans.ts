@@ -42,7 +42,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
   const lastWords = new Map<string, ScanNews>();
   const lastText = new Map<string, string>();
   /** The last look of each scanner, where it told nothing new and so wasn't written down: it is as soon as a label is under way. */
-  const unsaid = new Map<string, Sighting>();
+  const unwritten = new Map<string, Sighting>();
   /** Labels whose symbol was right and whose tag has to be read, by their attempt: each printer may have one. */
   const awaiting = new Map<string, Awaiting>();
   const forget = (attemptId: string) => {
@@ -61,19 +61,22 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
 
   function sighting(seen: Sighting, operator?: string): ScanAnswer {
     const target = targetOf(seen);
-    const before = unsaid.get(seen.scanner);
+    const before = unwritten.get(seen.scanner);
     if (target && before) store.sighting(before);
     const said = target ? judged(seen, target, operator) : unexpected(seen);
-    const isNews = target !== undefined || lastText.get(seen.scanner) !== seen.text;
-    if (isNews) {
-      store.sighting(seen);
-      unsaid.delete(seen.scanner);
-    } else unsaid.set(seen.scanner, seen);
-    lastText.set(seen.scanner, seen.text);
+    writeDown(seen, target !== undefined);
     const isStill = seen.source === "camera";
     const isOld = isStill && STILL.has(said.why ?? "");
     note(seen.scanner, seen.scanned_at, said, said.moved ? "info" : isOld ? "debug" : "warn", isStill);
     return said;
+  }
+  function writeDown(seen: Sighting, isUnderWay: boolean): void {
+    const { scanner, text } = seen;
+    if (isUnderWay || lastText.get(scanner) !== text) {
+      store.sighting(seen);
+      unwritten.delete(scanner);
+    } else unwritten.set(scanner, seen);
+    lastText.set(scanner, text);
   }
   /** The label that was scanned, where it is under way; else the one that lies there; else the one that was sent last. */
   function targetOf({ text }: Sighting): Attempt | undefined {
