@@ -157,7 +157,7 @@ export function completed(
   capabilities: Capabilities,
 ): void {
   const { store, say, news } = floor;
-  const { outcome, reason, evidence, toDestroy } = completion;
+  const { outcome, reason, evidence } = completion;
   const { jobRef } = store.must(attemptId);
   store.write(() => {
     const attempt = store.must(attemptId);
@@ -165,20 +165,9 @@ export function completed(
     forgetTwin(floor, attempt, SEEN_AHEAD_MS);
     const voids = voidsOf(completion);
     for (let i = 0; i < voids; i += 1) store.label(printer.name, "void", reason, attempt);
-    if (outcome === "confirmed") return confirmed(floor, attempt, completion, printer, voids);
-    if (outcome === "failed" && voids > 0) {
-      store.relabel(attemptId, ["unknown"], "not_printed", reason);
-      return void store.change(attemptId, { work: { failing: reason, voids } });
-    }
-    if (outcome === "unknown") putVoidsAside(floor, attempt, evidence.voids ?? 0, printer.name);
-    const isNone = toDestroy === 0 && attempt.work.early === undefined; // what was scanned came out
-    if (outcome === "failed") return fail(floor, attempt, reason, isNone ? { disposition: "not_printed" } : {});
-    const { bytes } = attempt.work;
-    const isWhole = bytes !== undefined && bytes.accepted === bytes.offered;
-    // A printer that never attests, and took everything, is asked for as a matter of course; everything else is a case for a search.
-    if (isWhole && !attests(capabilities.ceiling)) store.change(attemptId, { work: { needsPerson: true, completion: evidence } });
-    else store.change(attemptId, { work: { unknown: reason, stood: evidence.after } });
-    useEarly(floor, attemptId);
+    if (outcome === "confirmed") confirmed(floor, attempt, completion, printer, voids);
+    else if (outcome === "failed") failed(floor, attempt, completion, voids);
+    else unclear(floor, attempt, completion, printer, capabilities);
   });
   say(outcome === "confirmed" ? "info" : "warn", { event: outcome, job_ref: jobRef, grade: evidence.grade }, `${jobRef}: ${reason}`);
   news.beat();
@@ -204,6 +193,29 @@ function confirmed(floor: Floor, { attemptId }: Attempt, { evidence, reason }: C
     store.change(attemptId, { stage: "printed", work });
     useEarly(floor, attemptId);
   } else store.change(attemptId, { work: { ...work, needsPerson: true } });
+}
+
+function failed(floor: Floor, attempt: Attempt, { reason, toDestroy }: Completion, voids: number): void {
+  const { store } = floor;
+  const { attemptId, work } = attempt;
+  if (voids > 0) {
+    store.relabel(attemptId, ["unknown"], "not_printed", reason);
+    return void store.change(attemptId, { work: { failing: reason, voids } });
+  }
+  const isNone = toDestroy === 0 && work.early === undefined; // what was scanned came out
+  fail(floor, attempt, reason, isNone ? { disposition: "not_printed" } : {});
+}
+
+function unclear(floor: Floor, attempt: Attempt, completion: Completion, printer: PrinterConfig, { ceiling }: Capabilities): void {
+  const { store } = floor;
+  const { attemptId, work } = attempt;
+  const { evidence, reason: unknown } = completion;
+  putVoidsAside(floor, attempt, evidence.voids ?? 0, printer.name);
+  const isWhole = work.bytes !== undefined && work.bytes.accepted === work.bytes.offered;
+  // A printer that never attests, and took everything, is asked for as a matter of course; everything else is a case for a search.
+  if (isWhole && !attests(ceiling)) store.change(attemptId, { work: { needsPerson: true, completion: evidence } });
+  else store.change(attemptId, { work: { unknown, stood: evidence.after } });
+  useEarly(floor, attemptId);
 }
 
 /** The label is there: a person said so, or a scan showed it where nobody knew. */
