@@ -8,7 +8,7 @@ import { type Carrier, type CarrierRow, type PrintState, printStates } from "#sh
 import type { Seal } from "../seal.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { serialCounters, serials, tenants } from "../store/schema.ts";
-import { db, LOCKED, run, type Store, type Tx } from "../store/store.ts";
+import { db, inTurn, LOCKED, run, type Store, type Tx } from "../store/store.ts";
 import { type Caller, refuseDead } from "./callers.ts";
 import type { By } from "./events.ts";
 import { found } from "./found.ts";
@@ -101,10 +101,8 @@ const HOLD = `SELECT serial FROM serials WHERE tenant_id = ? AND serial = ? ${LO
 /** Waits for whoever changes the serial, and keeps it for this unit; says whether there is one. */
 export const hold = async (_tx: Tx, tenantId: string, serial: string): Promise<boolean> =>
   (await run(HOLD, [tenantId, serial], "all")).rows.length > 0;
-/** The order in which everybody takes many serials: crosswise, two callers would wait for each other. */
-export const inTurn = (some: Iterable<string>): string[] => [...some].toSorted();
 export const holdAll = async (tx: Tx, tenantId: string, some: Iterable<string>): Promise<void> =>
-  void (await Promise.all(inTurn(some).map((serial) => hold(tx, tenantId, serial))));
+  void (await Promise.all(inTurn(some, (serial) => serial).map((serial) => hold(tx, tenantId, serial))));
 
 /** The longest company prefix of the tenant's that the GTIN has after its indicator digit. */
 const prefixLengthOf = (companyPrefixes: readonly string[], gtin: string): number | undefined =>

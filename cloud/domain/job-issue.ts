@@ -6,7 +6,7 @@ import { ANY_TEMPLATE } from "#shared/templates.ts";
 import { type Job, JobCreate, type JobsMade } from "#shared/wire/jobs.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { printJobs, serials } from "../store/schema.ts";
-import { db, eachBeside, overtaken, together, type Tx } from "../store/store.ts";
+import { db, eachBeside, inTurn, overtaken, together, type Tx } from "../store/store.ts";
 import { judgeOf } from "../validate.ts";
 import * as carriers from "./carriers.ts";
 import { wasRevoked } from "./issued-credentials.ts";
@@ -154,7 +154,7 @@ export async function issueBatch(tx: Tx, by: By, items: readonly unknown[], orig
   const judged = items.map((item, index) => ({ index, ref: jobRef(tx), item: item as JobCreate, faults: faultsOf(item) }));
   const bySerial = Map.groupBy(judged, ({ item, faults }) => (faults.length > 0 ? "" : item.serial));
   // In the order that everybody takes serials in: crosswise, two who issue the same ones, or say what became of them, would wait for each other.
-  const lines = carriers.inTurn(bySerial.keys()).map((serial) => bySerial.get(serial) ?? []);
+  const lines = inTurn(bySerial, ([serial]) => serial).map(([, line]) => line);
   const done = await eachBeside(lines, async (line) => {
     const outcomes: Outcome[] = [];
     for (const { index, ref, item, faults } of line) {

@@ -6,8 +6,8 @@ import { digitalLink } from "#shared/gs1.ts";
 import type { Outcome, PrintStatusTaken } from "#shared/wire/carriers.ts";
 import { prepared } from "../store/prepared.ts";
 import { serials } from "../store/schema.ts";
-import { db, overtaken, together, type Tx } from "../store/store.ts";
-import { find, hold, inTurn, isIt } from "./carriers.ts";
+import { db, inTurn, overtaken, together, type Tx } from "../store/store.ts";
+import { find, hold, isIt } from "./carriers.ts";
 import * as epcis from "./epcis.ts";
 import type { By } from "./events.ts";
 import * as idempotency from "./idempotency.ts";
@@ -59,7 +59,7 @@ async function isLatest(tx: Tx, tenantId: string, { unknown }: PrintStatusTaken,
 type Standing = NonNullable<Awaited<ReturnType<typeof find>>>;
 /** Those serials of a batch that there are, in everybody's order. */
 async function standing(tx: Tx, tenantId: string, results: readonly Outcome[]): Promise<Standing[]> {
-  const found = await together(inTurn(results.map(({ serial }) => serial)).map((serial) => find(tx, tenantId, serial)));
+  const found = await together(inTurn(results, ({ serial }) => serial).map(({ serial }) => find(tx, tenantId, serial)));
   return found.filter((row) => row !== undefined);
 }
 
@@ -103,7 +103,7 @@ type Given = { batch: Buffer; stood: Before; origin: string };
 async function takeAll(tx: Tx, by: By, results: readonly Outcome[], { batch, stood, origin }: Given): Promise<PrintStatusTaken> {
   const last = lastWords(results);
   const changed = new Map([...stood.jobs.values()].map(({ serial, updatedAt }) => [serial, updatedAt]));
-  const inOrder = inTurn(last.keys()).flatMap((serial) => last.get(serial) ?? []);
+  const inOrder = inTurn(last.values(), ({ serial }) => serial);
   const all = await together(
     inOrder.map(async (outcome) => {
       const now = Math.max(tx.now, changed.get(outcome.serial) ?? 0); // not before a claim that this unit waited for

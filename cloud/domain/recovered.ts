@@ -4,7 +4,7 @@ import { gtin14 } from "#shared/gs1.ts";
 import type { LostLabel, Outcome, Recovered } from "#shared/wire/carriers.ts";
 import type { Seal } from "../seal.ts";
 import { serialCounters } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import { inTurn, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
 import type { By } from "./events.ts";
 import * as printStatus from "./print-status.ts";
@@ -20,12 +20,12 @@ type Label = LostLabel & { gtin: string };
 /** What becomes of each. A label that is back, or whose serial was there unprinted, is printed from now on: webhooks hear it, and its next job is warned. */
 export async function recover(tx: Tx, by: By, told: readonly LostLabel[], seal: Seal, origin: string): Promise<Recovered> {
   const labels = new Map(told.map((label) => [label.serial, { ...label, gtin: gtin14(label.gtin) }]));
-  const inTurn = carriers.inTurn(labels.keys()).flatMap((serial) => labels.get(serial) ?? []);
-  const ownerOf = await heldOwners(tx, by.tenantId, inTurn);
+  const inOrder = inTurn(labels.values(), ({ serial }) => serial);
+  const ownerOf = await heldOwners(tx, by.tenantId, inOrder);
   const placeOfLost = await placesGiven(tx, by.tenantId, seal);
   const fates = new Map<string, Fate>();
   const printed: Outcome[] = [];
-  for (const label of inTurn) {
+  for (const label of inOrder) {
     const { serial, gtin, productId: _, ...said } = label;
     const row = await carriers.find(tx, by.tenantId, serial);
     const fate = row ? fateOfKnown(row, gtin) : await bringBack(tx, ownerOf(label), serial, placeOfLost(serial));
