@@ -502,9 +502,10 @@ test.runIf(engine === "postgres")(
       return said;
     };
     expect((await query({ ...own.store, read }, id, { "EQ_urn:x:nothing": "1" })).found).toBe(0);
-    const [each = 0] = took.toSorted((a, b) => a - b).slice(took.length / 2);
+    const each = Math.min(...took); // the quickest: a machine that has others to serve makes any of them slow
     took.length = 0;
-    await read("all", ({ db }) => db.values(sql`SELECT count(*) FROM epcis_events WHERE tenant_id = ${id} AND event_id <> ''`));
-    expect(each).toBeLessThan((took[0] ?? 0) / 2); // it went through all of them for each page
+    for (let n = 0; n < 9; n += 1)
+      await read("all", ({ db }) => db.values(sql`SELECT count(*) FROM epcis_events WHERE tenant_id = ${id} AND event_id <> ''`));
+    expect(each).toBeLessThan(Math.min(...took) / 2); // it went through all of them for each page
   },
 );
