@@ -43,12 +43,29 @@ export function mediaWanted<Offer extends string>(accept: string | undefined, of
   return best([...named, ...others], (offer) => weightOf(ranges, [offer, `${offer.split("/")[0]}/*`, "*/*"]));
 }
 
-/** The first offer where nothing is said, or nothing that we speak: a page in a foreign language beats none. */
+/** What is said of it, else of its language at large: whoever reads zh-TW is served better by zh-CN than by English. */
+function heaviestOf(ranges: readonly Range[], offer: string): Range | undefined {
+  const tag = offer.toLowerCase();
+  for (const base of new Set([tag, tag.replace(/-.*/, "")])) {
+    const [heaviest] = ranges.filter(({ name }) => name === base || name.startsWith(`${base}-`)).toSorted((a, b) => b.weight - a.weight);
+    if (heaviest) return heaviest;
+  }
+  return undefined;
+}
+
+/**
+ * The first offer where nothing is said, or nothing that we speak: a page in a foreign language beats none. Of those as welcome as each other the one that
+ * is named first, before what only a wildcard covers.
+ */
 export function languageWanted<Offer extends string>(accept: string | undefined, offers: readonly [Offer, ...Offer[]]): Offer {
   if (accept === undefined) return offers[0];
   const ranges = rangesOf(accept);
-  const weigh = (offer: string) =>
-    Math.max(...ranges.filter(({ name }) => name === offer || name.startsWith(`${offer}-`)).map(({ weight }) => weight), -1);
+  const found = new Map(offers.map((offer) => [offer, heaviestOf(ranges, offer)]));
+  const placeOf = (offer: Offer) => {
+    const range = found.get(offer);
+    return range ? ranges.indexOf(range) : ranges.length;
+  };
   const wild = weightOf(ranges, ["*"]);
-  return best(offers, (offer) => (weigh(offer) < 0 ? wild : weigh(offer))) ?? offers[0];
+  const inTurn = offers.toSorted((a, b) => placeOf(a) - placeOf(b));
+  return best(inTurn, (offer) => found.get(offer)?.weight ?? wild) ?? offers[0];
 }

@@ -5,7 +5,6 @@ import type { Resolution } from "./resolver.ts";
 export const VOCABULARY = "https://ref.gs1.org/voc/";
 /** Names that the vocabulary goes by: the prefix, its address, and the address it had before. */
 const SPELLINGS = ["gs1:", VOCABULARY, "https://gs1.org/voc/", "https://www.gs1.org/voc/"];
-export const LANGUAGES = ["en", "de"] as const;
 
 type Target = { href: string; title: string };
 type Typed = Target & { type: string; hreflang?: readonly string[] };
@@ -16,7 +15,12 @@ export const passportUrl = (origin: string, uid: string, serial?: string, suffix
   `${origin}/p/${uid}${suffix}${serial === undefined ? "" : `?serial=${encodeURIComponent(serial)}`}`;
 
 /** The names are shown in a list only. */
-export const contextsOf = (origin: string, { levels }: Resolution, names?: ReadonlyMap<string, string>): LinkContext[] =>
+export const contextsOf = (
+  origin: string,
+  { levels }: Resolution,
+  hreflang: readonly string[],
+  names?: ReadonlyMap<string, string>,
+): LinkContext[] =>
   levels.map(({ key, productId }) => {
     const to = (suffix: string) => passportUrl(origin, productId, key.serial, suffix);
     return {
@@ -24,7 +28,7 @@ export const contextsOf = (origin: string, { levels }: Resolution, names?: Reado
       itemDescription: names?.get(productId) ?? "",
       defaultLink: { href: to(""), title: "Product passport" },
       dpp: [
-        { href: to(""), title: "Product passport", type: "text/html", hreflang: LANGUAGES },
+        { href: to(""), title: "Product passport", type: "text/html", hreflang },
         { href: to(".jsonld"), title: "Passport data", type: "application/ld+json" },
         { href: to(".vc"), title: "Signed passport", type: "application/vc+jwt" },
       ],

@@ -10,7 +10,8 @@ import { namesIn, noLink, type Resolution, resolve } from "../domain/resolver.ts
 import { type Asked, type Reply, type Route, routesUnder } from "../route.ts";
 import { linksetPage } from "../web/linkset-page.ts";
 import { PAGE_HEADERS } from "../web/layout.ts";
-import { refusalPage } from "../web/refusal-page.ts";
+import { languageOf, refusalPage } from "../web/refusal-page.ts";
+import { LANGUAGES } from "../web/words/index.ts";
 
 const { serve } = routesUnder("public");
 
@@ -49,7 +50,7 @@ async function answer(asked: Asked, requestId: string, { origin: originOf, store
     const found = await resolve(tx, key, host);
     return { found, names: isList ? await namesIn(tx, found) : undefined };
   });
-  const contexts = contextsOf(origin, found, names);
+  const contexts = contextsOf(origin, found, LANGUAGES, names);
   const [first] = contexts as [LinkContext, ...LinkContext[]];
   const href = targetOf(first, LISTS.has(linkType) ? undefined : linkType, asked);
   if (href === undefined) throw noLink(key, host, linkType, LINK_TYPES);
@@ -62,11 +63,17 @@ const LISTS: ReadonlySet<string | undefined> = new Set(["linkset", "all"]);
 const wantsLinkset = (linkType: string | undefined, { headers: { accept } }: Asked): boolean =>
   LISTS.has(linkType) || ((accept?.toLowerCase().includes("linkset") ?? false) && mediaWanted(accept, ["text/html", LINKSET]) === LINKSET);
 
-function listed(contexts: readonly LinkContext[], { headers: { accept } }: Asked, sameAs: string | undefined): Reply {
+function listed(contexts: readonly LinkContext[], asked: Asked, sameAs: string | undefined): Reply {
   const links = joined(CONTEXT, sameAs);
   const document = linksetOf(contexts);
-  if (mediaWanted(accept, [LINKSET, "application/json", "text/html"]) === "text/html")
-    return { status: 200, body: linksetPage(contexts, document), headers: { ...PAGE_HEADERS, link: links } };
+  if (mediaWanted(asked.headers.accept, [LINKSET, "application/json", "text/html"]) === "text/html") {
+    const language = languageOf(asked);
+    return {
+      status: 200,
+      body: linksetPage(contexts, document, language),
+      headers: { ...PAGE_HEADERS, "content-language": language, link: links },
+    };
+  }
   return { status: 200, body: document, headers: { "content-type": LINKSET, link: links } };
 }
 
@@ -133,6 +140,7 @@ const link = (path: string, says: string, params: Parameters<typeof closed>[0], 
     jsonShape: Linkset,
     replies: { 200: [LINKSET, "text/html"], 302: "To the public passport, the whole query kept" },
     sends: ["Location", "Link"],
+    maySend: ["Content-Language"],
     refusals: ["INVALID_GTIN", "INVALID_SERIAL", "PRODUCT_NOT_FOUND", "SERIAL_VOIDED"],
     run: ({ asked, requestId, deps }) => answer(asked, requestId, deps, read),
   });

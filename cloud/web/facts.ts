@@ -1,7 +1,8 @@
 // Facts of a passport as people read them: a friendly name, a number with its unit, a date, a country; whatever is nested stays in order.
 import { isObject } from "#shared/object.ts";
 import { type Html, html, theirs } from "./html.ts";
-import { labels, type Language, unitCodes, units, values, words } from "./words.ts";
+import { en, type Unit } from "./words/en.ts";
+import { type Language, words } from "./words/index.ts";
 
 type Facts = Record<string, unknown>;
 const NESTED_MAX = 4;
@@ -12,12 +13,13 @@ const SHARES = new Set(["recycledContent", "recyclableContent", "massFraction", 
 /** What a document says of itself rather than of its product. */
 const INNER = /^@|^(?:type|id|idScheme|registeredId|schemeID|schemeName)$/;
 
-const pick = (language: Language, [en, de]: readonly [string, string]) => (language === "de" ? de : en);
+type Table = Readonly<Record<string, string>>;
+const wordIn = (table: Table, name: string): string | undefined => (Object.hasOwn(table, name) ? table[name] : undefined);
 
 /** Its name in this language, or its own: annualUse becomes "Annual use". */
 export function labelOf(key: string, language: Language): Html {
-  const known = Object.hasOwn(labels, key) ? labels[key] : undefined;
-  if (known) return html`${pick(language, known)}`;
+  const known = wordIn(words[language].labels, key);
+  if (known) return html`${known}`;
   const spaced = key.replaceAll(/([a-z\d])([A-Z])/g, "$1 $2").replaceAll(/[_-]+/g, " ");
   return theirs(spaced.slice(0, 1).toUpperCase() + spaced.slice(1).toLowerCase());
 }
@@ -40,12 +42,15 @@ export const percent = (share: number, language: Language): string => percents(l
 export const number = (value: number, language: Language): string => numbers(language).format(meant(value));
 export const day = (at: number | string, language: Language): string => days(language).format(new Date(at));
 
+const ENDINGS = Object.keys(en.units) as (keyof typeof en.units)[];
 export function numberOf(value: number, key: string, language: Language): string {
   if (SHARES.has(key)) return percent(value, language);
-  const unit = units.find(([ending]) => key.endsWith(ending));
-  if (!unit) return number(value, language);
-  const [one = "", more = one] = pick(language, [unit[1], unit[2]]).split("|");
-  return `${number(value, language)}\u00a0${plurals(language).select(meant(value)) === "one" ? one : more}`;
+  if (key.endsWith("Percentage")) return percent(value / 100, language);
+  const ending = ENDINGS.find((end) => key.endsWith(end));
+  if (!ending) return number(value, language);
+  const unit: Unit = words[language].units[ending];
+  const word = typeof unit === "string" ? unit : (unit[plurals(language).select(meant(value))] ?? unit.other);
+  return `${number(value, language)}\u00a0${word}`;
 }
 
 /** One that there is: JavaScript takes the 31st of February for the 3rd of March. */
@@ -55,9 +60,9 @@ const isDay = (text: string): boolean =>
   new Date(text).toISOString().startsWith(text.slice(0, 10));
 
 function textOf(text: string, key: string, language: Language): Html {
-  const meanings = /unit$/i.test(key) ? unitCodes : values; // a name may be spelled as a unit's code is
-  const known = Object.hasOwn(meanings, text) ? meanings[text] : undefined;
-  if (known) return html`${pick(language, known)}`;
+  const { unitCodes, values } = words[language];
+  const known = /unit$/i.test(key) ? wordIn(unitCodes, text) : (wordIn(values, `${key} ${text}`) ?? wordIn(values, text)); // a name may be spelled as a unit's code is
+  if (known) return html`${known}`;
   if (/^https?:\/\//i.test(text) && URL.canParse(text)) return html`<a href="${text}" rel="nofollow noopener">${theirs(text)}</a>`;
   if (/country/i.test(key) && /^[A-Z]{2}$/.test(text)) return html`${countryOf(text, language)}`;
   if (isDay(text)) return html`<time datetime="${text}">${day(text, language)}</time>`;

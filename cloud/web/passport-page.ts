@@ -7,7 +7,7 @@ import type { PublicPassport } from "../domain/public-passports.ts";
 import { day, factsOf, ITEMS_MAX, labelOf, number, numberOf, percent, valueOf } from "./facts.ts";
 import { type Html, html, jsonScript, theirs } from "./html.ts";
 import { page } from "./layout.ts";
-import { type Language, words } from "./words.ts";
+import { type Language, words } from "./words/index.ts";
 
 type Facts = Record<string, unknown>;
 const objectIn = (facts: Facts, key: string): Facts => {
@@ -74,6 +74,12 @@ function glance(all: Facts, language: Language): { tiles: Html[]; told: Set<stri
   return { tiles, told };
 }
 
+/** A sentence with somebody's name in it, which is theirs. */
+function naming(say: (who: string) => string, mark: (who: Html) => Html, who: string): Html {
+  const [before, after] = say("\0").split("\0");
+  return html`${before}${mark(theirs(who))}${after}`;
+}
+
 function trust({ issuer, serial, anchored, sealedAt, revokedAt }: PublicPassport, language: Language): Html {
   const say = words[language];
   if (revokedAt !== null)
@@ -82,11 +88,11 @@ function trust({ issuer, serial, anchored, sealedAt, revokedAt }: PublicPassport
       <p>${say.revokedOn(day(revokedAt, language))}</p>
     </section>`;
   const label = sealedAt === undefined ? say.notSealed : say.sealedOn(day(sealedAt, language));
-  const [before, after] = say.signedBy("\0").split("\0");
+  const signed = naming(say.signedBy, (who) => html`<strong>${who}</strong>`, issuer);
   return html`<section class="trust ${anchored ? "good" : "signed"}">
     <h2>${SEAL}${anchored ? say.verified : say.signed}</h2>
-    <p>${before}<strong>${theirs(issuer)}</strong>${after} ${anchored ? say.anchoredOn(day(anchored.at, language)) : say.notAnchored}</p>
-    ${serial !== undefined && html`<p>${label} ${say.compare}</p>`}
+    <p>${signed}${say.gap}${anchored ? say.anchoredOn(day(anchored.at, language)) : say.notAnchored}</p>
+    ${serial !== undefined && html`<p>${label}${say.gap}${say.compare}</p>`}
   </section>`;
 }
 
@@ -198,7 +204,7 @@ export function passportPage(passport: PublicPassport, language: Language, origi
   const body = html`<header>
       <p class="kicker">${say.passport}</p>
       <h1>${theirs(name)}</h1>
-      <p class="by">${say.by} ${theirs(issuer)}</p>
+      <p class="by">${naming(say.by, (who) => who, issuer)}</p>
       ${description !== undefined && html`<p class="lead" dir="auto">${description}</p>`}
     </header>
     <main>

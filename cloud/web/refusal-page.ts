@@ -1,11 +1,11 @@
 // A refusal as a person meets it who followed a label: a few plain words, and nothing of any passport.
 import type { ErrorCode, Refusal } from "#shared/errors.ts";
 import { languageWanted, mediaWanted } from "../accept.ts";
-import { LANGUAGES } from "../domain/linkset.ts";
 import type { Asked, Reply } from "../route.ts";
 import { html } from "./html.ts";
 import { page, PAGE_HEADERS } from "./layout.ts";
-import { type Language, words } from "./words.ts";
+import { en } from "./words/en.ts";
+import { type Language, LANGUAGES, words } from "./words/index.ts";
 
 /** Only for who says that a page is what they'd rather have: `*` and silence are a program's. */
 const wantsPage = ({ headers: { accept = "" } }: Asked): boolean =>
@@ -13,7 +13,7 @@ const wantsPage = ({ headers: { accept = "" } }: Asked): boolean =>
 
 export const languageOf = ({ headers }: Asked): Language => languageWanted(headers["accept-language"], LANGUAGES);
 
-type Told = keyof (typeof words)["en"]["refusals"];
+type Told = keyof typeof en.refusals;
 const KIND: Partial<Record<ErrorCode, Told>> = {
   SERIAL_VOIDED: "voided",
   PASSPORT_WITHDRAWN: "withdrawn",

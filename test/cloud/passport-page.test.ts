@@ -4,7 +4,10 @@ import { sql } from "drizzle-orm";
 import { decodeJwt } from "jose";
 import { expect, test } from "vitest";
 import { languageWanted, mediaWanted } from "../../cloud/accept.ts";
-import { numberOf } from "../../cloud/web/facts.ts";
+import { catalogue } from "../../cloud/catalogue.ts";
+import { day, numberOf, percent } from "../../cloud/web/facts.ts";
+import { en, type Words } from "../../cloud/web/words/en.ts";
+import { type Language, LANGUAGES, words } from "../../cloud/web/words/index.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { goodItems, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { allocate, publishing } from "../../fixtures/publishing.ts";
@@ -77,8 +80,7 @@ test("what people read is what was signed, whatever else the store says", async 
 test("an ETag that is known is answered 304 without a body, in each form and language by itself", async () => {
   const tags = new Set<string>();
   for (const headers of [
-    BROWSER,
-    { ...BROWSER, "accept-language": "de" },
+    ...LANGUAGES.map((language) => ({ ...BROWSER, "accept-language": language })),
     { accept: "application/ld+json" },
     { accept: "application/vc+jwt" },
   ]) {
@@ -87,16 +89,27 @@ test("an ETag that is known is answered 304 without a body, in each form and lan
     const again = await at(kettle.id, { ...headers, "if-none-match": `"x", W/${etag}` });
     expect([again.status, again.text, again.headers.get("etag")]).toEqual([304, "", etag]);
   }
-  expect(tags.size).toBe(4);
+  expect(tags.size).toBe(LANGUAGES.length + 2);
 });
 
 test.each([
   ["de", "de"],
   ["de-AT,de;q=0.9", "de"],
-  ["fr,de;q=0.7,en;q=0.3", "de"],
+  ["pt,de;q=0.7,en;q=0.3", "de"],
+  ["es-419,es;q=0.9", "es"],
+  ["fr-CA", "fr"],
+  ["it-CH,it;q=0.9,de;q=0.8", "it"],
+  ["zh", "zh-CN"],
+  ["zh-CN,zh;q=0.9", "zh-CN"],
+  ["zh-Hans-SG", "zh-CN"],
+  ["zh-TW,zh;q=0.9,en-US;q=0.8,en;q=0.7", "zh-CN"],
+  ["zh-Hant", "zh-CN"],
+  ["zh-TW,en;q=0.8,zh-CN;q=0.5", "en"],
+  ["it,en", "it"],
+  ["*,fr", "fr"],
   ["en;q=0.5, de;q=0.4", "en"],
   ["de;q=0, *;q=0.1", "en"],
-  ["fr", "en"],
+  ["pt-BR", "en"],
   ["*", "en"],
   ["", "en"],
 ])("who reads %j gets the page in %s", async (accepted, language) => {
@@ -112,6 +125,87 @@ test("negotiation weighs by the most specific range, and takes nonsense for noth
   expect(mediaWanted("text/html;q=9", offers)).toBe(undefined);
   expect(mediaWanted(`${",".repeat(100_000)}text/html`, offers)).toBe(undefined);
   expect(languageWanted(undefined, ["en", "de"])).toBe("en");
+});
+
+test.each(LANGUAGES)("refusals and lists of links are in %s too, and say so", async (language) => {
+  const headers = { ...BROWSER, "accept-language": language };
+  const refused = await at("nothing", headers);
+  const listed = await w.nobody.send("GET", `//01/${kettle.gtin}?linkType=linkset`, { headers });
+  for (const [{ headers: sent, text }, said] of [
+    [refused, words[language].refusals.unknown.title],
+    [listed, words[language].links],
+  ] as const) {
+    expect([sent.get("content-language"), sent.get("vary")]).toEqual([language, "Accept, Accept-Language"]);
+    expect([text.includes(`<html lang="${language}">`), read(text).includes(` ${said} `)]).toEqual([true, true]);
+  }
+});
+
+/** Words that are the same in English; a unit that is a sign or a symbol is so everywhere. */
+const SAME: Partial<Record<Language, string>> = {
+  de: "gtin labels.name",
+  es: "gtin no values.batteryStatus original",
+  fr: "gtin lot labels.recyclableContent labels.batchNumber labels.dimensions labels.volume labels.description labels.fibreComposition values.textile units.Litres units.Cycles",
+  it: "gtin no labels.declaredUnit labels.volume units.MgPerKg",
+  "zh-CN": "gtin",
+};
+const SYMBOL = /^(?:KgCo2e|carbonFootprint|Kwh|Kg|CapacityAh|VoltageV|CapabilityW|ResistanceOhm|Temperature\w+)$/;
+/** Each sentence under its name, with what is put into it. */
+const saidIn = (told: object, of = ""): [name: string, text: string][] =>
+  Object.entries(told).flatMap(([key, word]: [string, unknown]): [string, string][] => {
+    if (typeof word === "string") return [[of + key, word]];
+    if (typeof word === "function") return [[of + key, String(word("{a}", "{b}"))]];
+    return saidIn(word as object, `${of}${key}.`);
+  });
+const abroad = Object.entries<Words>(words).filter(([language]) => language !== "en");
+
+const wordsIn = ({ units, gap: _, ...told }: Words): [name: string, text: string][] => [
+  ...saidIn(told),
+  ...Object.entries(units).flatMap(([end, unit]): [string, string][] =>
+    SYMBOL.test(end) ? [] : [[`units.${end}`, typeof unit === "string" ? unit : unit.other]],
+  ),
+];
+
+test.each(abroad)("in %s no word is left in English, but for those that are the same", (language, told) => {
+  const there = new Map(wordsIn(told));
+  const left = wordsIn(en).flatMap(([name, text]) => (there.get(name) === text ? [name] : []));
+  expect(left.join(" ")).toBe(SAME[language as Language]);
+  for (const [name, text] of wordsIn(en)) {
+    expect([name, there.get(name)]).toEqual([name, expect.stringMatching(/\S/)]);
+    expect([
+      name,
+      there
+        .get(name)
+        ?.match(/\{\w\}/g)
+        ?.toSorted(),
+    ]).toEqual([name, text.match(/\{\w\}/g)?.toSorted()]);
+  }
+});
+
+test("French keeps its spaces before colons together, and Chinese its sentences in marks of its own", () => {
+  for (const [, text] of saidIn(words.fr)) expect(text).not.toMatch(/ [:;!?»%]|[^\s\u00a0\u202f][:;!?](?:\s|$)|'/);
+  for (const [, text] of saidIn(words["zh-CN"])) expect(text).not.toMatch(/[\u4e00-\u9fff] ?[,.:;!?()]|[,.:;!?()] ?[\u4e00-\u9fff]/);
+  for (const [, text] of [...saidIn(words.es), ...saidIn(words.it)]) expect(text).not.toMatch(/(?<!¿[^?]*)\?|(?<!¡[^!]*)!/);
+});
+
+/** Said in sections of the passport's own, under the names that those have. */
+const PLACED = new Set(
+  "recycledContentPercentage recyclabilityPercentage carbonFootprintKgCo2e fibre material percentage recycled countryOfOrigin concentrationPercentage".split(
+    " ",
+  ),
+);
+test("every field of every category has words, and so has what is chosen from a list", () => {
+  type Schema = { properties?: Record<string, Schema>; items?: Schema; anyOf?: Schema[]; enum?: string[] };
+  const fieldsIn = ({ properties = {}, items, anyOf = [] }: Schema): [string, string[]][] => [
+    ...Object.entries(properties).flatMap(([field, inner]): [string, string[]][] => [[field, inner.enum ?? []], ...fieldsIn(inner)]),
+    ...[...(items ? [items] : []), ...anyOf].flatMap(fieldsIn),
+  ];
+  const fields = catalogue.all.flatMap(({ fieldSchema }) => fieldsIn(fieldSchema as Schema));
+  expect(fields.map(([field]) => field)).toContain("ratedCapacityAh");
+  const told = new Set(Object.keys(en.labels));
+  const choices = new Set(Object.keys(en.values));
+  expect(fields.filter(([field]) => !told.has(field) && !PLACED.has(field))).toEqual([]);
+  for (const [field, chosen] of fields)
+    expect(chosen.filter((one) => /^[a-z]/.test(one) && !choices.has(one) && !choices.has(`${field} ${one}`))).toEqual([]);
 });
 
 test("the page says what there is to know, and calls a label sealed only where its evidence was", async () => {
@@ -381,12 +475,38 @@ test("what is little is told as little, and never as nothing", async () => {
 });
 
 test.each([
-  [1, "productLifetimeYears", "1 year", "1 Jahr"],
-  [1.5, "productLifetimeYears", "1.5 years", "1,5 Jahre"],
-  [50, "durabilityWashCycles", "50 washes", "50 Wäschen"],
-  [1, "weightKg", "1 kg", "1 kg"],
-])("%s of %s is said in the singular or the plural that belongs to it", (value, key, english, german) => {
-  expect(["en", "de"].map((language) => numberOf(value, key, language as "en").replace("\u00a0", " "))).toEqual([english, german]);
+  [1, "productLifetimeYears", "1 year", "1 Jahr", "1 año", "1 an", "1 anno", "1 年"],
+  [1.5, "productLifetimeYears", "1.5 years", "1,5 Jahre", "1,5 años", "1,5 an", "1,5 anni", "1.5 年"],
+  [50, "durabilityWashCycles", "50 washes", "50 Wäschen", "50 lavados", "50 lavages", "50 lavaggi", "50 次洗涤"],
+  [0, "expectedLifetimeCycles", "0 cycles", "0 Zyklen", "0 ciclos", "0 cycle", "0 cicli", "0 次循环"],
+  [
+    1e6,
+    "waterConsumptionLitres",
+    "1,000,000 litres",
+    "1.000.000 Liter",
+    "1.000.000 de litros",
+    "1 000 000 de litres",
+    "1.000.000 di litri",
+    "1,000,000 升",
+  ],
+  [1, "weightKg", "1 kg", "1 kg", "1 kg", "1 kg", "1 kg", "1 kg"],
+  [2.5, "dimensionalStabilityPercentage", "2.5%", "2,5 %", "2,5 %", "2,5 %", "2,5%", "2.5%"],
+  [400, "nominalVoltageV", "400 V", "400 V", "400 V", "400 V", "400 V", "400 V"],
+])("%s of %s is said in the singular or the plural that belongs to it", (value, key, ...said) => {
+  expect(LANGUAGES.map((language) => numberOf(value, key, language).replaceAll(/[\u00a0\u202f]/g, " "))).toEqual(said);
+  for (const language of LANGUAGES) expect(numberOf(value, key, language)).toMatch(/^[^ ]+(?:\u00a0|%$)/); // a line doesn't end between them
+});
+
+test("days and shares are written as each language writes them", () => {
+  const at = Date.UTC(2026, 1, 3);
+  expect(LANGUAGES.map((language) => `${day(at, language)}, ${percent(0.305, language)}`.replaceAll("\u00a0", " "))).toEqual([
+    "February 3, 2026, 30.5%",
+    "3. Februar 2026, 30,5 %",
+    "3 de febrero de 2026, 30,5 %",
+    "3 février 2026, 30,5 %",
+    "3 febbraio 2026, 30,5%",
+    "2026年2月3日, 30.5%",
+  ]);
 });
 
 test.each([
