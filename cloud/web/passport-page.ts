@@ -245,7 +245,8 @@ export function passportPage(passport: PublicPassport, language: Language, origi
         ${links.map(([label, href]) => href !== undefined && html`<li><a href="${href}">${label}</a></li>`)}
       </ul>
       <p class="quiet">
-        ${say.version(number(version, language), day(publishedAt ?? 0, language))} · SHA-256 <span class="code">${digest}</span>
+        ${say.version(number(version, language), day(publishedAt ?? 0, language))} · <span class="whole">SHA-256</span>
+        <span class="code">${digest}</span>
       </p>
     </footer>`;
   return page({ language, title: `${name} · ${say.passport}`, head: schemaOrg(passport, origin), body });

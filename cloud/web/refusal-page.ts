@@ -4,7 +4,7 @@ import { languageWanted, mediaWanted } from "../accept.ts";
 import type { Asked, Reply } from "../route.ts";
 import { html } from "./html.ts";
 import { page, PAGE_HEADERS } from "./layout.ts";
-import { en } from "./words/en.ts";
+import type { en } from "./words/en.ts";
 import { type Language, LANGUAGES, words } from "./words/index.ts";
 
 /** Only for who says that a page is what they'd rather have: `*` and silence are a program's. */

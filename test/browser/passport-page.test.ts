@@ -58,6 +58,29 @@ describe.skipIf(!executable)("in a browser", async () => {
       animalOriginParts: false,
     },
   });
+  const cells = await published({ name: "ACME T7" }, "draft"); // batteries aren't judged here, but may be told of
+  const characteristics = {
+    manufacturerIdentification: "ACME Cells, 1 Works Road, Leeds",
+    manufacturingDate: "2026-03-01",
+    batteryCategory: "starting_lighting_ignition",
+    batteryStatus: "remanufactured",
+    batteryWeightKg: 18.4,
+    criticalRawMaterials: [],
+    carbonFootprintKgCo2ePerKwh: 61.5,
+    carbonFootprintPerformanceClass: "B",
+    recycledLeadPercentage: 85,
+    ratedCapacityAh: 74,
+    nominalVoltageV: 12,
+    expectedLifetimeCycles: 1_000,
+    capacityThresholdForExhaustionPercentage: 80,
+    idleTemperatureMinimumC: -30,
+    initialRoundTripEfficiencyPercentage: 92.5,
+    internalResistanceOhm: 0.0042,
+    warrantyPeriodMonths: 24,
+    wasteInformationUrl: "https://acme.example/bring-back",
+  };
+  expect((await w.admin.patch(`/passports/${cells.passportId}`, { content: { product: { characteristics } } })).status).toBe(200);
+  expect((await publish(cells.id)).status).toBe(200);
   const long = await published({ name: "Betriebswerkbauunterbeamtengesellschaft".repeat(5) }, "draft");
   const LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerk".repeat(5);
   const provenance = [{ name: LONG, massFraction: 0.5 }, { name: "بوليمر (XL)", massFraction: 0.25, hazardous: true }]; // oxfmt-ignore
@@ -72,6 +95,7 @@ describe.skipIf(!executable)("in a browser", async () => {
   const pages = {
     kettle: `/01/${kettle.gtin}/21/4711`,
     shirt: `/p/${shirt.id}`,
+    cells: `/p/${cells.id}`,
     long: `/p/${long.id}`,
     linkset: `/01/${kettle.gtin}?linkType=linkset`,
     voided: `/01/${kettle.gtin}/21/4712`,

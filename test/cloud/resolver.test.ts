@@ -225,7 +225,7 @@ test.each([
     expect(answer.headers.get("link")).toBe(
       '<https://ref.gs1.org/standards/resolver/linkset-context>; rel="http://www.w3.org/ns/json-ld#context"; type="application/ld+json"',
     );
-    const { linkset } = answer.body as { linkset: Record<string, { href: string; title: string; type?: string }[]>[] };
+    const { linkset } = answer.body as { linkset: Record<string, { href: string; title: string; type?: string; hreflang?: string[] }[]>[] };
     expect(linkset.map(({ anchor }) => anchor)).toEqual(anchors.map((one) => w.url + one));
     const location = (await at(path)).headers.get("location");
     expect(linkset[0]?.[`${VOC}defaultLink`]).toEqual([{ href: location, title: "Product passport" }]);
@@ -236,6 +236,8 @@ test.each([
       const described = links[`${VOC}dpp`] ?? [];
       expect(described.map(({ type }) => type)).toEqual(["text/html", "application/ld+json", "application/vc+jwt"]);
       expect(described[0]?.href).toBe(links[`${VOC}defaultLink`]?.[0]?.href);
+      expect(described[0]?.hreflang).toEqual(["en", "de", "es", "fr", "it", "zh-CN"]);
+      for (const tag of described[0]?.hreflang ?? []) expect(tag).toMatch(/^[a-z]{2}(?:-[A-Z]{2})?$/); // as GS1 has them
       for (const target of described) {
         expect(Object.keys(target).filter((key) => !["href", "title", "type", "hreflang", "context"].includes(key))).toEqual([]);
         expect((await fetch(target.href)).headers.get("content-type")).toContain(target.type);

@@ -39,7 +39,7 @@ export const es: Words = {
   refusals: {
     voided: {
       title: "Este artículo se ha retirado",
-      text: "Quien lo publicó ha anulado este número de serie. Si tiene un producto con esta etiqueta, consulte al vendedor o al fabricante.",
+      text: "Quien publicó el pasaporte ha anulado este número de serie. Si tiene un producto con esta etiqueta, consulte al vendedor o al fabricante.",
     },
     withdrawn: {
       title: "Este pasaporte ya no es público",
@@ -160,7 +160,7 @@ export const es: Words = {
     idleTemperatureMinimumC: "Temperatura mínima sin uso",
     idleTemperatureMaximumC: "Temperatura máxima sin uso",
     cRateOfCycleLifeTest: "Tasa C del ensayo de ciclos",
-    initialRoundTripEfficiencyPercentage: "Eficiencia energética inicial de ida y vuelta",
+    initialRoundTripEfficiencyPercentage: "Eficiencia inicial de carga y descarga",
     internalResistanceOhm: "Resistencia interna",
     warrantyPeriodMonths: "Garantía",
     declarationOfConformityUrl: "Declaración UE de conformidad",

@@ -40,7 +40,7 @@ export const it: Words = {
   refusals: {
     voided: {
       title: "Questo articolo è stato ritirato",
-      text: "Chi lo ha pubblicato ha annullato questo numero di serie. Chi possiede un prodotto con questa etichetta può rivolgersi al venditore o al fabbricante.",
+      text: "Chi ha pubblicato il passaporto ha annullato questo numero di serie. Chi possiede un prodotto con questa etichetta può rivolgersi al venditore o al fabbricante.",
     },
     withdrawn: {
       title: "Questo passaporto non è più pubblico",
@@ -114,7 +114,7 @@ export const it: Words = {
     materials: "Materiali",
     fibreComposition: "Fibre",
     animalOriginParts: "Parti di origine animale",
-    countryOfManufacture: "Fabbricato in",
+    countryOfManufacture: "Paese di fabbricazione",
     careInstructions: "Cura",
     durabilityWashCycles: "Durabilità",
     dimensionalStabilityPercentage: "Variazione dimensionale dopo il lavaggio",
@@ -161,7 +161,7 @@ export const it: Words = {
     idleTemperatureMinimumC: "Temperatura minima a riposo",
     idleTemperatureMaximumC: "Temperatura massima a riposo",
     cRateOfCycleLifeTest: "C-rate della prova di durata in cicli",
-    initialRoundTripEfficiencyPercentage: "Efficienza energetica iniziale di andata e ritorno",
+    initialRoundTripEfficiencyPercentage: "Efficienza iniziale di carica e scarica",
     internalResistanceOhm: "Resistenza interna",
     warrantyPeriodMonths: "Garanzia",
     declarationOfConformityUrl: "Dichiarazione di conformità UE",
