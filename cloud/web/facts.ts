@@ -1,7 +1,7 @@
 // Facts of a passport as people read them: a friendly name, a number with its unit, a date, a country; whatever is nested stays in order.
 import { isObject } from "#shared/object.ts";
 import { type Html, html, theirs } from "./html.ts";
-import { en, type Unit } from "./words/en.ts";
+import { en } from "./words/en.ts";
 import { type Language, words } from "./words/index.ts";
 
 type Facts = Record<string, unknown>;
@@ -9,7 +9,14 @@ const NESTED_MAX = 4;
 /** As much as anybody reads: what is said of more stands in the passport's data. */
 export const ITEMS_MAX = 200;
 /** Shares of one, told as percentages. */
-const SHARES = new Set(["recycledContent", "recyclableContent", "massFraction", "recycledMassFraction", "primarySourcedRatio"]);
+const SHARES = new Set([
+  "recycledContent",
+  "recyclableContent",
+  "massFraction",
+  "recycledMassFraction",
+  "primarySourcedRatio",
+  "verifiedRatio",
+]);
 /** What a document says of itself rather than of its product. */
 const INNER = /^@|^(?:type|id|idScheme|registeredId|schemeID|schemeName)$/;
 
@@ -40,7 +47,10 @@ const regions = kept((language) => new Intl.DisplayNames([language], { type: "re
 const meant = (value: number): number => (Math.abs(value) < 1e-9 ? 0 : value);
 export const percent = (share: number, language: Language): string => percents(language).format(meant(share));
 export const number = (value: number, language: Language): string => numbers(language).format(meant(value));
-export const day = (at: number | string, language: Language): string => days(language).format(new Date(at));
+export function day(at: number | string, language: Language): string {
+  const text = days(language).format(new Date(at));
+  return words[language].day?.(text) ?? text;
+}
 
 const ENDINGS = Object.keys(en.units) as (keyof typeof en.units)[];
 export function numberOf(value: number, key: string, language: Language): string {
@@ -48,7 +58,7 @@ export function numberOf(value: number, key: string, language: Language): string
   if (key.endsWith("Percentage")) return percent(value / 100, language);
   const ending = ENDINGS.find((end) => key.endsWith(end));
   if (!ending) return number(value, language);
-  const unit: Unit = words[language].units[ending];
+  const unit = words[language].units[ending];
   const word = typeof unit === "string" ? unit : (unit[plurals(language).select(meant(value))] ?? unit.other);
   return `${number(value, language)}\u00a0${word}`;
 }

@@ -2,7 +2,8 @@
 import type { LinkContext } from "../domain/linkset.ts";
 import { html, jsonScript, theirs } from "./html.ts";
 import { page } from "./layout.ts";
-import { type Language, type Words, words } from "./words/index.ts";
+import type { Words } from "./words/en.ts";
+import { type Language, words } from "./words/index.ts";
 
 /** By their types, as a passport's page names them. */
 const nameOf = (type: string, title: string, { passport, data, credential }: Words): string =>

@@ -142,10 +142,10 @@ test.each(LANGUAGES)("refusals and lists of links are in %s too, and say so", as
 
 /** Words that are the same in English; a unit that is a sign or a symbol is so everywhere. */
 const SAME: Partial<Record<Language, string>> = {
-  de: "gtin labels.name",
+  de: "gtin labels.name labels.linkURL",
   es: "gtin no values.batteryStatus original",
   fr: "gtin lot labels.recyclableContent labels.batchNumber labels.dimensions labels.volume labels.description labels.fibreComposition values.textile units.Litres units.Cycles",
-  it: "gtin no labels.declaredUnit labels.volume units.MgPerKg",
+  it: "gtin no labels.declaredUnit labels.volume labels.linkURL units.MgPerKg",
   "zh-CN": "gtin",
 };
 const SYMBOL = /^(?:KgCo2e|carbonFootprint|Kwh|Kg|CapacityAh|VoltageV|CapabilityW|ResistanceOhm|Temperature\w+)$/;
@@ -295,7 +295,17 @@ test("content of one's own is shown whole and harmless: unknown fields, nesting,
   await publish(id);
   const { status, text } = await at(id, BROWSER);
   expect(status).toBe(200);
-  for (const part of ["ACME &lt;Ltd&gt;", "1.25&nbsp;", "Conformity", "February 3, 2026", "Spinning", "Something new", "… and more", "30%"])
+  for (const part of [
+    "ACME &lt;Ltd&gt;",
+    "1.25&nbsp;",
+    "Conformity",
+    "February 3, 2026",
+    "Spinning",
+    "50%",
+    "Something new",
+    "… and more",
+    "30%",
+  ])
     expect([part, text.includes(part)]).toEqual([part, true]);
   expect(text).toContain('href="https://due.example/report?a=1&amp;b=2"');
   expect(text).not.toContain('href="javascript:');
@@ -507,6 +517,8 @@ test("days and shares are written as each language writes them", () => {
     "3 febbraio 2026, 30,5%",
     "2026年2月3日, 30.5%",
   ]);
+  expect(["fr", "it"].map((language) => day("2026-05-01", language as Language))).toEqual(["1er mai 2026", "1º maggio 2026"]);
+  expect(day("2026-05-11", "fr")).toBe("11 mai 2026");
 });
 
 test.each([

@@ -99,6 +99,26 @@ export const en = {
     referenceStandard: "Standard",
     referenceRegulation: "Regulation",
     conformityEvidence: "Evidence",
+    serialNumber: "Serial number",
+    linkURL: "Link",
+    linkName: "Title",
+    linkType: "Kind of link",
+    reportingStandard: "Reported by",
+    valueChainProcess: "Stage of the value chain",
+    verifiedRatio: "Share that is verified",
+    traceabilityEvent: "Traced steps",
+    assessmentCriteria: "Criteria",
+    metricName: "Measure",
+    metricValue: "Value",
+    score: "Score",
+    accuracy: "Accuracy",
+    issuingParty: "Issued by",
+    issueDate: "Issued on",
+    jurisdictionCountry: "Applies in",
+    administeredBy: "Administered by",
+    effectiveDate: "In effect since",
+    materialType: "Type of material",
+    materialSafetyInformation: "Safety information",
     originCountry: "Origin",
     massFraction: "Share of the weight",
     recycledMassFraction: "Of which recycled",
@@ -218,5 +238,9 @@ export const en = {
 };
 
 /** One word, or one for each number that the language tells apart (Intl.PluralRules). */
-export type Unit = string | ({ other: string } & Partial<Record<Intl.LDMLPluralRule, string>>);
-export type Words = Omit<typeof en, "units"> & { units: Record<keyof typeof en.units, Unit> };
+type Unit = string | ({ other: string } & Partial<Record<Intl.LDMLPluralRule, string>>);
+export type Words = Omit<typeof en, "units"> & {
+  units: Record<keyof typeof en.units, Unit>;
+  /** A day as Intl writes it, where the language would have it otherwise. */
+  day?: (text: string) => string;
+};

@@ -6,8 +6,8 @@ import { fr } from "./fr.ts";
 import { it } from "./it.ts";
 import { zh } from "./zh.ts";
 
-/** English for whoever reads none of them. GS1's linkset takes a region behind a language, and no script: so it isn't zh-Hans. */
-export const words = { en, de, es, fr, it, "zh-CN": zh } satisfies Record<string, Words>;
-export type Language = keyof typeof words;
+/** English for whoever reads none of them. GS1's linkset takes a country behind a language, and no script: so it isn't zh-Hans. */
+const table = { en, de, es, fr, it, "zh-CN": zh } satisfies Record<string, Words>;
+export type Language = keyof typeof table;
+export const words: Readonly<Record<Language, Words>> = table;
 export const LANGUAGES = Object.keys(words) as [Language, ...Language[]];
-export type { Words };
