@@ -2,7 +2,7 @@
 import { isIP } from "node:net";
 import { parseEnv } from "node:util";
 import { ConfigError } from "#shared/arguments.ts";
-import { FOLDER, FOLDER_WORDS } from "#shared/folder.ts";
+import { FOLDER_WORDS, IS_FOLDER } from "#shared/folder.ts";
 import { limits } from "#shared/limits.ts";
 import { nameTwice } from "#shared/name-twice.ts";
 import { nearest } from "#shared/nearest.ts";
@@ -131,7 +131,7 @@ const sealingKeyFile = (value: string): string[] => {
   return keys;
 };
 const folder = (value: string): string => {
-  if (!new RegExp(FOLDER).test(value)) throw new Error(FOLDER_WORDS);
+  if (!IS_FOLDER.test(value)) throw new Error(FOLDER_WORDS);
   return value;
 };
 const anchor = (value: string): string => {

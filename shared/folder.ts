@@ -3,7 +3,8 @@ import type { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } 
 import type { dirname } from "node:path";
 
 /** better-sqlite3 leaves blanks out before a file's name: the database would lie elsewhere than what lies beside it. What ~ is only a shell knows. */
-export const FOLDER = "^(?![\\s~])[^\\0]+$";
+export const IS_FOLDER = /^(?![\s~])[^\0]+$/;
+export const FOLDER = IS_FOLDER.source;
 export const FOLDER_WORDS = "must be a folder's path, which doesn't begin with a blank or ~";
 
 type Disk = { existsSync: typeof existsSync; mkdirSync: typeof mkdirSync; statSync: typeof statSync };
