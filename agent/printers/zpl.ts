@@ -182,8 +182,10 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         const voids = Math.max(0, toldVoids ?? 0);
         const labels = moved(submission.before.labels, after.labels);
         const isCounted = submission.before.voids === null || (toldVoids !== null && toldVoids >= 0); // a void label would pass for a stranger's, or for ours
+        const isUntold = labels === null && submission.before.labels !== null && !isOver; // a question may go unanswered: it is asked again
         // One behind it that has answered is out as well: had the counter moved by fewer than have answered, one of them isn't, and nobody knows which.
         const isOut =
+          !isUntold &&
           (isCounted || (labels ?? 0) < 0) &&
           (labels === null || labels < 0 || labels > voids + answeredOf(behind)) &&
           ((waiting !== null && waiting <= behind.length) || (!health.usesHostStatus() && faults.length === 0));

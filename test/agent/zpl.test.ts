@@ -403,6 +403,28 @@ test.concurrent("a counter beyond all numbers isn't one, and nothing is added up
   expect(await printer.probe()).toMatchObject({ counter: false, ceiling: "B" });
 });
 
+test.concurrent("a question for the label counter that isn't answered once is asked again: a label that is out and counted needs nobody's word", async (t) => {
+  let unheard = 0;
+  const { printerWith } = await zebraThat(t, (answers, socket) => {
+    for (const answer of answers) if (!(answer.startsWith('"500') && unheard-- > 0)) socket.write(answer);
+  });
+  const timing = { ...TIMING, answerMs: 100, settleMs: 2_000 };
+  const printer = await printerWith({ timing });
+  await printer.probe();
+  const submission = await printer.submit(await printer.encode(dotsOf()));
+  unheard = 1;
+  expect(await printer.awaitCompletion(submission)).toMatchObject({
+    outcome: "confirmed",
+    evidence: { before: 5_000, after: 5_001, grade: "A" },
+  });
+  const next = await printer.submit(await printer.encode(dotsOf(2)));
+  unheard = Infinity;
+  expect(await printer.awaitCompletion(next)).toMatchObject({
+    outcome: "unknown",
+    reason: expect.stringContaining("doesn't tell its counter"),
+  });
+});
+
 test.concurrent("an answer without this label's own field in it is none", async (t) => {
   const { printerWith, halt } = await zebraThat(t, (answers, socket) => {
     for (const answer of answers) if (!answer.includes('"5')) socket.write(answer); // it has no counter
