@@ -36,9 +36,11 @@ export async function refuseSetBack(store: Store, dataDir: string): Promise<void
   if (fault) throw new Error(`${fault.says}: ${fault.todo}`);
 }
 
+/** Nothing of a store that was set back meanwhile: the next start has to find that out. */
 export async function keepSeen(store: Store, dataDir: string): Promise<void> {
-  const seen = await store.read("what is seen", seenNow);
   const file = fileIn(dataDir);
+  const known = seenIn(file);
+  const seen = await store.read("what is seen", async (tx) => (known && (await wasSetBack(tx, known)) ? undefined : seenNow(tx)));
   const text = `${JSON.stringify(seen)}\n`;
   if (seen && !(existsSync(file) && readFileSync(file, "utf8") === text)) writeDurably(file, text);
 }
