@@ -93,13 +93,17 @@ export function duplex(clock: Clock, attach: (sink: Sink) => Wire): Port {
   async function send(bytes: Uint8Array, stallMs: number): Promise<Written> {
     if (owing) return { accepted: 0, fault: saying("earlier_write_waits") };
     let accepted = 0;
-    for (let movedAt = clock.now(); accepted < bytes.length;) {
+    let waitedMs = 0; // since it took something, by the pauses: a clock that is set brings no end nearer
+    while (accepted < bytes.length) {
       const part = await put(bytes.subarray(accepted, accepted + WRITE_CHUNK_BYTES), stallMs);
       accepted += part.accepted;
       if (part.fault !== undefined) return { accepted, fault: part.fault };
-      if (part.accepted > 0) movedAt = clock.now();
-      else if (clock.now() - movedAt >= stallMs) return { accepted, fault: tookNothing(stallMs) };
-      else await pause(clock, RETRY_MS);
+      if (part.accepted > 0) waitedMs = 0;
+      else if (waitedMs >= stallMs) return { accepted, fault: tookNothing(stallMs) };
+      else {
+        await pause(clock, RETRY_MS);
+        waitedMs += RETRY_MS;
+      }
     }
     return { accepted };
   }

@@ -370,6 +370,20 @@ describe("a device file", () => {
   });
 });
 
+test("a clock that is set forward while a device takes nothing makes it no slower than it is", async () => {
+  let [asked, off] = [0, 0];
+  const clock = { ...systemClock, now: () => Date.now() + off };
+  const port = duplex(clock, () => ({
+    put: async (chunk) => {
+      off += 3_600_000;
+      return { accepted: (asked += 1) > 3 ? chunk.length : 0 };
+    },
+    finish: () => {},
+    abort: () => {},
+  }));
+  expect(await port.write(Buffer.from("label"), { stallMs: 1_000 })).toEqual({ accepted: 5 });
+});
+
 describe("a port that comes back", () => {
   /** Time that moves when told. */
   const handClock = () => {
