@@ -6,7 +6,7 @@ import { consoleSessions, counters, printJobs, serialCounters, serials } from ".
 import type { Tx } from "../store/store.ts";
 import * as audit from "./audit.ts";
 import { newId } from "./ids.ts";
-import { countRestore } from "./set-back.ts";
+import { markRestore } from "./set-back.ts";
 
 const AGE_MAX_S = 366 * 86_400; // by a clock that is set decades ahead no serial would be left; so long a time takes an eighth of them
 
@@ -46,7 +46,7 @@ export async function afterRestore(tx: Tx, { takenAt, logSize, given = [] }: Sin
       .set({ value })
       .where(and(PLACES, lt(counters.value, value)));
   }
-  await countRestore(tx);
+  await markRestore(tx);
   await tx.db.delete(consoleSessions); // who signed out since isn't to be signed in again
   const requestId = newId();
   for (const tenantId of await audit.chainIds(tx)) {

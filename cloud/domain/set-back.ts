@@ -5,12 +5,12 @@ import { counters, serialCounters } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { rootAt, sizeNow } from "./log.ts";
 
-/** The log's head, and how many serials were given out. `first` tells stores apart; `restores` counts how often this one was set back with everybody's knowledge. */
-export type Seen = { first: string; size: number; root: string; serials: number; restores: number };
+/** The log's head, and how many serials were given out. `first` tells stores apart; `restoredAt` says when this one was last set back with everybody's knowledge. */
+export type Seen = { first: string; size: number; root: string; serials: number; restoredAt: number };
 
-const RESTORES = eq(counters.name, "restores");
-const restoresOf = async ({ db }: Tx): Promise<number> =>
-  (await db.select({ value: counters.value }).from(counters).where(RESTORES).get())?.value ?? 0;
+const RESTORED_AT = eq(counters.name, "restored_at");
+const restoredAtOf = async ({ db }: Tx): Promise<number> =>
+  (await db.select({ value: counters.value }).from(counters).where(RESTORED_AT).get())?.value ?? 0;
 
 const serialsOf = async ({ db }: Tx): Promise<number> =>
   Number(
@@ -22,10 +22,10 @@ const serialsOf = async ({ db }: Tx): Promise<number> =>
     )?.given ?? 0,
   );
 
-/** What was seen before counts no more. */
-export async function countRestore({ db }: Tx): Promise<void> {
-  const once = { name: "restores", value: 1 };
-  const again = { value: sql`${counters.value} + 1` };
+/** What was seen before counts no more. It is no count: the same state may be come back to more than once. */
+export async function markRestore({ db, now }: Tx): Promise<void> {
+  const once = { name: "restored_at", value: now };
+  const again = { value: sql`CASE WHEN ${counters.value} < ${now} THEN ${now} ELSE ${counters.value} + 1 END` };
   await db
     .insert(counters)
     .values(once)
@@ -36,13 +36,13 @@ export async function countRestore({ db }: Tx): Promise<void> {
 export async function seenNow(tx: Tx): Promise<Seen | undefined> {
   const size = await sizeNow(tx);
   if (size === 0) return undefined;
-  return { first: await rootAt(1), size, root: await rootAt(size), serials: await serialsOf(tx), restores: await restoresOf(tx) };
+  return { first: await rootAt(1), size, root: await rootAt(size), serials: await serialsOf(tx), restoredAt: await restoredAtOf(tx) };
 }
 
 export async function wasSetBack(tx: Tx, known: Seen): Promise<boolean> {
   const size = await sizeNow(tx);
   if (size === 0 || (await rootAt(1)) !== known.first) return false; // another store
-  const restores = await restoresOf(tx);
-  if (restores !== known.restores) return restores < known.restores;
+  const restoredAt = await restoredAtOf(tx);
+  if (restoredAt !== known.restoredAt) return restoredAt < known.restoredAt;
   return size < known.size || (await serialsOf(tx)) < known.serials || (await rootAt(known.size)) !== known.root;
 }

@@ -1,9 +1,12 @@
 // What a node keeps in mind of its store: one that doesn't go on from there was set back, and ends it.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test, vi } from "vitest";
 import { afterRestore } from "../../cloud/domain/restored.ts";
 import { keepSeen, refuseSetBack } from "../../cloud/seen-store.ts";
+import { eq } from "../../cloud/store/drizzle.ts";
+import { counters } from "../../cloud/store/schema.ts";
 import { startStoreWatcher } from "../../cloud/workers/store-watcher.ts";
 import { createLog } from "../../cloud/log.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
@@ -44,7 +47,7 @@ test.each([
   ["a log that was longer", (seen: Record<string, unknown>) => ({ size: Number(seen["size"]) + 1 })],
   ["another log", () => ({ root: "0".repeat(64) })],
   ["more serials", (seen: Record<string, unknown>) => ({ serials: Number(seen["serials"]) + 1 })],
-  ["a restore that isn't there any more", (seen: Record<string, unknown>) => ({ restores: Number(seen["restores"]) + 1 })],
+  ["a restore that isn't there any more", (seen: Record<string, unknown>) => ({ restoredAt: Number(seen["restoredAt"]) + 1 })],
 ])("who has seen %s isn't to go on: a start is refused, and a node ends, until the restore is said", async (_what, change) => {
   const folder = await seeing();
   sees(folder, change(seenIn(folder)));
@@ -60,3 +63,29 @@ test.each([
   for (let i = 0; i < 2; i += 1) await w.store.write("restored", (tx) => afterRestore(tx, { takenAt: new Date(tx.now).toISOString(), logSize: 0 }));
   expect(await refused(folder)).toBeUndefined();
 }); // oxfmt-ignore
+
+test("a store that was set back to the same moment once more, and says so again, isn't refused by who saw it after the first time", async () => {
+  const restored = () => w.store.write("restored", (tx) => afterRestore(tx, { takenAt: new Date(tx.now).toISOString(), logSize: 0 }));
+  const isMark = eq(counters.name, "restored_at");
+  const marks = await w.store.read("marks", ({ db }) => db.select().from(counters).where(isMark));
+  await restored();
+  const folder = await seeing();
+  sees(folder, { size: 1_000_000 }); // it went on, and that is lost
+  expect(await refused(folder)).toMatch(/^the store was set back/);
+  await sleep(5);
+  await w.store.write("set back", async ({ db }) => {
+    await db.delete(counters).where(isMark);
+    for (const mark of marks) await db.insert(counters).values(mark);
+  });
+  expect(await refused(folder)).toMatch(/^the store was set back/);
+  await restored();
+  expect(await refused(folder)).toBeUndefined();
+});
+
+test("what was seen of a store stays known while it is set back, also to a node that ends before it has looked", async () => {
+  const folder = await seeing();
+  sees(folder, { size: 1_000_000 });
+  const before = seenIn(folder);
+  await keepSeen(w.store, folder);
+  expect(seenIn(folder)).toEqual(before);
+});
