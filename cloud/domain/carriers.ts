@@ -8,7 +8,7 @@ import { type Carrier, type CarrierRow, type PrintState, printStates } from "#sh
 import type { Seal } from "../seal.ts";
 import { placesOf, prepared } from "../store/prepared.ts";
 import { serialCounters, serials, tenants } from "../store/schema.ts";
-import { db, inTurn, LOCKED, run, type Store, type Tx } from "../store/store.ts";
+import { db, inTurn, LOCKED, run, type Store, together, type Tx } from "../store/store.ts";
 import { type Caller, refuseDead } from "./callers.ts";
 import type { By } from "./events.ts";
 import { found } from "./found.ts";
@@ -66,10 +66,11 @@ const unprinted = (tx: Tx, { tenantId, gtin, id }: products.Row): Omit<Row, "ser
   createdAt: tx.now,
 });
 
-/** A serial that was given out before, at its own place. */
-export async function insertAt(tx: Tx, product: products.Row, serial: string, n: number): Promise<void> {
-  await insertOne.run({ ...unprinted(tx, product), serial, n });
-  await products.count(tx, product, "serials", 1);
+export type Given = { product: products.Row; serial: string; n: number };
+/** Serials that were given out before, each at its own place. */
+export async function insertGiven(tx: Tx, all: readonly Given[]): Promise<void> {
+  await together(all.map(({ product, serial, n }) => insertOne.run({ ...unprinted(tx, product), serial, n })));
+  for (const [product, some] of Map.groupBy(all, (one) => one.product)) await products.count(tx, product, "serials", some.length);
 }
 
 export async function allocate(tx: Tx, by: By, { productId, count }: { productId: string; count: number }, seal: Seal) {

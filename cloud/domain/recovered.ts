@@ -4,7 +4,7 @@ import { gtin14 } from "#shared/gs1.ts";
 import type { LostLabel, Outcome, Recovered } from "#shared/wire/carriers.ts";
 import type { Seal } from "../seal.ts";
 import { serialCounters } from "../store/schema.ts";
-import { inTurn, type Tx } from "../store/store.ts";
+import { inTurn, together, type Tx } from "../store/store.ts";
 import * as carriers from "./carriers.ts";
 import type { By } from "./events.ts";
 import * as printStatus from "./print-status.ts";
@@ -23,26 +23,31 @@ export async function recover(tx: Tx, by: By, told: readonly LostLabel[], seal: 
   const inOrder = inTurn(labels.values(), ({ serial }) => serial);
   const ownerOf = await heldOwners(tx, by.tenantId, inOrder);
   const placeOfLost = await placesGiven(tx, by.tenantId, seal);
+  const rows = await together(inOrder.map(({ serial }) => carriers.find(tx, by.tenantId, serial)));
   const fates = new Map<string, Fate>();
+  const back: carriers.Given[] = [];
   const printed: Outcome[] = [];
-  for (const label of inOrder) {
+  for (const [i, label] of inOrder.entries()) {
     const { serial, gtin, productId: _, ...said } = label;
-    const row = await carriers.find(tx, by.tenantId, serial);
-    const fate = row ? fateOfKnown(row, gtin) : await bringBack(tx, ownerOf(label), serial, placeOfLost(serial));
+    const row = rows[i];
+    const [product, n] = row ? [] : [ownerOf(label), placeOfLost(serial)];
+    const fate = row ? fateOfKnown(row, gtin) : fateOfLost(product, n);
+    if (product && n !== undefined) back.push({ product, serial, n });
     fates.set(serial, fate);
     if (fate.outcome !== "refused" && row?.printStatus !== "printed") printed.push({ serial, ...said, status: "printed" });
   }
+  await carriers.insertGiven(tx, back);
   if (printed.length > 0) await printStatus.report(tx, by, printed, { keyless: false, origin });
   return { results: [...labels.keys()].map((serial) => ({ serial, ...(fates.get(serial) as Fate) })) };
 }
 
 /** Held before any serial is written, in everybody's order. */
 async function heldOwners(tx: Tx, tenantId: string, labels: readonly Label[]): Promise<(label: Label) => products.Row | undefined> {
-  const models = new Map<string, string | undefined>();
-  for (const gtin of new Set(labels.map(({ gtin }) => gtin))) models.set(gtin, await products.modelOf(tx, tenantId, gtin));
+  const gtins = [...new Set(labels.map(({ gtin }) => gtin))];
+  const models = new Map(await together(gtins.map(async (gtin) => [gtin, await products.modelOf(tx, tenantId, gtin)] as const)));
   const idOf = ({ productId, gtin }: Label) => productId ?? models.get(gtin) ?? "";
-  const held = new Map<string, products.Row | undefined>();
-  for (const id of new Set(labels.map(idOf).toSorted())) held.set(id, await products.holdAny(tx, tenantId, id));
+  const ids = [...new Set(labels.map(idOf).toSorted())];
+  const held = new Map(await together(ids.map(async (id) => [id, await products.holdAny(tx, tenantId, id)] as const)));
   return (label) => {
     const owner = held.get(idOf(label));
     return owner?.gtin === label.gtin ? owner : undefined;
@@ -66,9 +71,8 @@ async function placesGiven(tx: Tx, tenantId: string, seal: Seal): Promise<(seria
   };
 }
 
-async function bringBack(tx: Tx, product: products.Row | undefined, serial: string, place: number | undefined): Promise<Fate> {
+function fateOfLost(product: products.Row | undefined, place: number | undefined): Fate {
   if (place === undefined) return refused("it is no serial that this tenant has given out");
   if (!product) return refused("no product of its GTIN is known: create it first, as it was; where that was no model, say its productId");
-  await carriers.insertAt(tx, product, serial, place);
   return { outcome: "recovered", message: null };
 }

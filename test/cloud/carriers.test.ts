@@ -9,11 +9,12 @@ import { afterRestore, warnOfSerials } from "../../cloud/domain/restored.ts";
 import { permuted, placeOf, SERIALS_OF_A_TENANT, serialsAt } from "../../cloud/domain/serial-numbers.ts";
 import { and, eq, inArray, sql } from "../../cloud/store/drizzle.ts";
 import { counters, serialCounters, serials } from "../../cloud/store/schema.ts";
+import { startDistance } from "../../fixtures/distance.ts";
 import { gtinOf } from "../../fixtures/gtin.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { productMaker } from "../../fixtures/publishing.ts";
 import { turnsOf } from "../../fixtures/turns.ts";
-import { world } from "../world.ts";
+import { engine, freshDatabase, world } from "../world.ts";
 
 const w = await world();
 const shop = await printShop(w);
@@ -599,4 +600,21 @@ describe("labels that a restore has lost", () => {
     const outcomes = told.map(({ body }) => new Set(body.results.map(({ outcome }: { outcome: string }) => outcome)));
     expect(new Set(outcomes.flatMap((some) => [...some]))).toEqual(new Set(["recovered", "known"]));
   });
+
+  test.skipIf(engine === "sqlite")(
+    "come back in one call, as many as it takes, where the store is far away",
+    async (t) => {
+      const near = (await freshDatabase()) ?? "";
+      const distance = await startDistance(near, 4);
+      t.onTestFinished(distance.end);
+      const far = await world({ databaseUrl: Object.assign(new URL(near), { host: new URL(distance.url).host }).href });
+      t.onTestFinished(far.close);
+      const home = await printShop(far);
+      const lost = await home.allocate(limits.PRINT_OUTCOMES_MAX_ITEMS);
+      await far.store.write("restored", ({ db }) => db.delete(serials));
+      const back = await recover(home, labelsOf(home, lost));
+      expect([back.status, back.body]).toEqual([200, { results: fates(lost, "recovered") }]);
+    },
+    120_000,
+  );
 });
