@@ -54,8 +54,8 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
       throw new Error(`${dataDir} isn't empty: name another folder, or say --force and it is put aside`);
     for (const name of readdirSync(dataDir).filter((left) => left.startsWith(UNPACKED))) rmSync(join(dataDir, name), { recursive: true });
     return await inScratch(join(dataDir, UNPACKED), async (fresh) => {
-      const manifest = await checked(from, fresh, log);
-      await settle(fresh, manifest, await givenOutIn(dataDir, log), log);
+      const taken = await checked(from, fresh, log);
+      const manifest = { ...taken, takenAt: await settle(fresh, taken, await givenOutIn(dataDir, log), log) };
       const before = putInPlace(fresh, dataDir, now);
       giveToOwner(dataDir);
       return { manifest, before };
@@ -69,7 +69,7 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
 
 const thingsIn = (dataDir: string): string[] => readdirSync(dataDir).filter((name) => !name.startsWith("lock") && name !== OF_THE_DISK);
 const BEFORE = "before-restore-";
-const OURS = [DATABASE, "keys", "sealing-key", "bootstrap-key", CUT_OFF, UNPACKED, BEFORE];
+const OURS = [DATABASE, "keys", "sealing-key", "bootstrap-key", "seen.json", CUT_OFF, UNPACKED, BEFORE];
 /** By a slip of the pen, and root's --force, half a machine would be put aside, or everybody's home. */
 function refuseForeign(dataDir: string): void {
   const there = thingsIn(dataDir);
@@ -111,16 +111,25 @@ async function lookInto(folder: string, log: Logger): Promise<GivenOut | undefin
   }
 }
 
-/** What was answered after the backup is forgotten here and remembered elsewhere: nothing of it may be given out again. */
-async function settle(fresh: string, { takenAt, log: head }: Manifest, given: GivenOut[], log: Logger): Promise<void> {
+/**
+ * What was answered after the backup is forgotten here and remembered elsewhere: nothing of it may be given out again. How far it goes is its last word: it
+ * may have been taken of a file that somebody had put back by hand, long after that.
+ */
+async function settle(fresh: string, { takenAt, log: head }: Manifest, given: GivenOut[], log: Logger): Promise<string> {
   const store = await openStore({ dataDir: fresh, log, onFatal });
+  let goesTo: string;
   try {
     await warn(store);
-    await store.write("after a restore", (tx) => afterRestore(tx, { takenAt, logSize: head.size, given }));
+    goesTo = await store.write("after a restore", async (tx) => {
+      const at = new Date(Math.min(Date.parse(takenAt), (await lastInstant(tx)) ?? Infinity)).toISOString();
+      await afterRestore(tx, { takenAt: at, logSize: head.size, given });
+      return at;
+    });
   } finally {
     await store.close();
   }
   for (const name of readdirSync(fresh).filter((file) => file.startsWith("lock"))) rmSync(join(fresh, name));
+  return goesTo;
 }
 
 /** The same for a database that was set back by its own means; how far it goes is its last word. Nothing holds a node off that starts meanwhile: it is looked for again. */

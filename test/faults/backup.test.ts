@@ -662,6 +662,41 @@ test("a pipe isn't waited for, in which nobody may ever write a backup", async (
   rmSync(pipe);
 });
 
+test("a file of before that is put back by hand, twice, and said each time as the cloud has it said, gives out nothing twice", { timeout: 120_000 }, async () => {
+  const [folder, database, old] = [join(root, "by-hand"), "imprimatur.db", join(root, "by-hand.db")];
+  const first = await startCloud(env(folder));
+  const shop = await printShop(worldOf(first));
+  await shop.allocate(1); // from here on the row of its serials is the same
+  await first.end();
+  cpSync(join(folder, database), old);
+  const goneOn = async (): Promise<string[]> => {
+    const cloud = await startCloud(env(folder));
+    const made = await as(cloud.url, shop.adminKey).post("/carriers/batch", { productId: shop.product.id, count: 5_000 });
+    await cloud.end();
+    return made.body.serials;
+  };
+  const given = await goneOn();
+  for (const time of ["first", "second"]) {
+    for (const name of readdirSync(folder).filter((one) => one.startsWith(database))) rmSync(join(folder, name));
+    cpSync(old, join(folder, database));
+    const refused = await imprimatur(["main"], env(folder));
+    expect([refused.code, refused.out]).toEqual([1, expect.stringContaining("then imprimatur backup --to FILE, then imprimatur restore --from FILE --data DIR --force")]);
+    const kept = join(root, `by-hand-${time}.backup`);
+    expect((await imprimatur(["backup", "--to", kept], env(folder))).code).toBe(0);
+    expect((await imprimatur(["restore", "--from", kept, "--data", folder, "--force"])).code).toBe(0);
+    given.push(...(await goneOn()));
+  }
+  expect(new Set(given).size).toBe(given.length);
+}); // oxfmt-ignore
+
+test("a folder in which a node on PostgreSQL kept in mind how far its store went is a cloud's", async () => {
+  const folder = mkdtempSync(join(root, "seen-"));
+  writeFileSync(join(folder, "seen.json"), "{}");
+  const { code, out } = await imprimatur(["restore", "--from", file, "--data", folder, "--force"]);
+  expect([code, out]).toEqual([0, expect.stringContaining("what was there lies in")]);
+  rmSync(folder, { recursive: true });
+});
+
 test("the commands say what is wrong with a backup in one line", async () => {
   const torn = put("torn", bytes().subarray(0, 100));
   const said = await imprimatur(["backup", "--verify", torn]);
