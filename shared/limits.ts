@@ -174,10 +174,10 @@ export const limitTable = {
   ],
   RESTORE_SKIP_SERIALS_PER_S: [
     1_000,
-    "More of them for each second since the backup: a second restore of it gives out none that went out after the first",
+    "More of them for each second since the last audit row in the backup: a second restore of it gives out none that went out after the first",
   ],
   RESTORE_SKIP_CREDENTIALS: [131_072, "Places in the status lists that a restore leaves out, for the same reason"],
-  RESTORE_SKIP_CREDENTIALS_PER_S: [100, "More of them for each second since the backup, likewise"],
+  RESTORE_SKIP_CREDENTIALS_PER_S: [100, "More of them for each second since that row, likewise"],
   SERIALS_IN_CLEAR_MS: [
     24 * 3_600_000,
     "How long after an upgrade of several nodes what serials are made with isn't sealed yet: nodes of the version before can't open it",
