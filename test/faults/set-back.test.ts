@@ -62,7 +62,7 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
   const says = /the store was set back: it doesn't go on from the log of \d+ leaves and the 2\d{3} serials that this node has seen .*: end every node on it, then imprimatur restore --set-back/;
   expect([refused.code, refused.out]).toEqual([1, expect.stringMatching(says)]);
   expect((await imprimatur("doctor", [])).out).toMatch(/FAIL log: the store was set back: .* end every node on it, then imprimatur restore --set-back/);
-  // The control: where nobody knows, the same serials come again.
+  // The control: without it the same serials come again, where the node has forgotten what it saw.
   renameSync(join(folder, "node", "seen.json"), join(folder, "seen.json"));
   const careless = await start();
   ({ url } = careless);
