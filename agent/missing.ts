@@ -6,7 +6,7 @@ import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
 import type { Recovered } from "#shared/wire/carriers.ts";
 import { isInUse, judged, sealedIn } from "./buffer-file.ts";
-import { cloudClient, type Said } from "./cloud.ts";
+import { type CloudClient, cloudClient, type Said } from "./cloud.ts";
 import { BUFFER_FILE, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
 import { whyUnmet } from "./meeting.ts";
 import { bufferOfService } from "./unit.ts";
@@ -34,16 +34,30 @@ export async function missing(argv: string[]): Promise<number> {
     process.stderr.write(
       `imprimatur agent: ${buffer} knows of no label before ${firstAt === null ? "now" : new Date(firstAt).toISOString()}: what was sealed before that, and is forgotten or in a file set aside, isn't listed\n`,
     );
-  const left = new Map(sealed.map((one) => [one.attempt_id, one]));
-  const oldest = [...left.values()].map(({ job_ref: ref }) => ref).toSorted()[0] ?? "";
   const cloud = cloudClient(origin, key);
-  const answered = async <T>(ask: () => Promise<Said<T>>): Promise<T> => {
+  const answered: Answered = async (ask) => {
     const said = await ask();
     if (said.ok) return said.value;
     if (said.status !== 429) throw new ConfigError(whyUnmet(origin, said));
     await sleep(said.retryAfterMs ?? 1_000);
     return answered(ask);
   };
+  const lost = await lostOf(sealed, cloud, answered);
+  const fates = recover ? await broughtBack(lost, cloud, answered) : new Map<string, Fate>();
+  const rows = lost.map(({ serial, link, job_ref: ref, sealed_at: at }) => [serial, link, ref, at, ...columnsOf(fates.get(serial))].join());
+  const head = ["serial", "digital_link", "job_ref", "sealed_at", ...(recover ? ["outcome", "message"] : [])];
+  process.stdout.write([head.join(), ...rows, ""].join("\n"));
+  return recover ? Number([...fates.values()].some(({ outcome }) => outcome === "refused")) : Number(rows.length > 0);
+}
+
+type Sealed = ReturnType<typeof sealedIn>["sealed"];
+/** Asks until it isn't told to wait any more. */
+type Answered = <T>(ask: () => Promise<Said<T>>) => Promise<T>;
+
+/** Those that the cloud has in no sealed job. */
+async function lostOf(sealed: Sealed, cloud: CloudClient, answered: Answered): Promise<Sealed> {
+  const left = new Map(sealed.map((one) => [one.attempt_id, one]));
+  const oldest = sealed.map(({ job_ref: ref }) => ref).toSorted()[0] ?? "";
   async function strike(cursor: string): Promise<void> {
     const query = { state: "SEALED", ...(cursor === "" ? {} : { cursor }) }; // of any device: this station may have been another one
     const { data, nextCursor } = await answered(() => cloud.jobs(query)); // the latest first
@@ -51,23 +65,21 @@ export async function missing(argv: string[]): Promise<number> {
     if (nextCursor !== null && left.size > 0 && !data.some(({ job_ref: ref }) => ref < oldest)) await strike(nextCursor);
   }
   if (left.size > 0) await strike("");
-  const labels = [...left.values()];
+  return [...left.values()];
+}
+
+type Fate = Recovered["results"][number];
+/** What became of each, by its serial. */
+async function broughtBack(lost: Sealed, cloud: CloudClient, answered: Answered): Promise<Map<string, Fate>> {
   const fates = new Map<string, Fate>();
-  for (let done = 0; recover && done < labels.length; done += limits.PRINT_OUTCOMES_MAX_ITEMS) {
-    const some = labels.slice(done, done + limits.PRINT_OUTCOMES_MAX_ITEMS).map(({ gtin, serial, sealed_at: at, job_ref: job }) => ({
+  for (let done = 0; done < lost.length; done += limits.PRINT_OUTCOMES_MAX_ITEMS) {
+    const some = lost.slice(done, done + limits.PRINT_OUTCOMES_MAX_ITEMS).map(({ gtin, serial, sealed_at: at, job_ref: job }) => ({
       gtin,
       serial,
       reason: saying("sealed_and_lost", { at, job }),
     }));
     for (const fate of (await answered(() => cloud.recover(some))).results) fates.set(fate.serial, fate);
   }
-  const rows = labels.map(({ serial, link, job_ref: ref, sealed_at: at }) =>
-    [serial, link, ref, at, ...columnsOf(fates.get(serial))].join(),
-  );
-  const head = ["serial", "digital_link", "job_ref", "sealed_at", ...(recover ? ["outcome", "message"] : [])];
-  process.stdout.write([head.join(), ...rows, ""].join("\n"));
-  return recover ? Number([...fates.values()].some(({ outcome }) => outcome === "refused")) : Number(rows.length > 0);
+  return fates;
 }
-
-type Fate = Recovered["results"][number];
 const columnsOf = (fate: Fate | undefined): string[] => (fate ? [fate.outcome, `"${(fate.message ?? "").replaceAll('"', '""')}"`] : []);

@@ -5,7 +5,8 @@ import { type Seen, seenNow, wasSetBack } from "./domain/set-back.ts";
 import { writeDurably } from "./files.ts";
 import type { Store } from "./store/store.ts";
 
-const fileIn = (dataDir: string): string => join(dataDir, "seen.json");
+export const SEEN = "seen.json";
+const fileIn = (dataDir: string): string => join(dataDir, SEEN);
 /** One that isn't what was written there says as little as none. */
 function seenIn(file: string): Seen | undefined {
   if (!existsSync(file)) return undefined;

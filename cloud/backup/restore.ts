@@ -9,6 +9,7 @@ import { chainIds, lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
 import { afterRestore, type GivenOut, givenOut, openStatesOf, warnOfJobs, warnOfSerials } from "../domain/restored.ts";
 import { makeFolder, syncFolder, writeDurably } from "../files.ts";
+import { SEEN } from "../seen-store.ts";
 import { claimFolder, CUT_OFF, DATABASE, openStore, openToLook, refuseWhileUsed, UNPACKED } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
@@ -69,7 +70,7 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
 
 const thingsIn = (dataDir: string): string[] => readdirSync(dataDir).filter((name) => !name.startsWith("lock") && name !== OF_THE_DISK);
 const BEFORE = "before-restore-";
-const OURS = [DATABASE, "keys", "sealing-key", "bootstrap-key", "seen.json", CUT_OFF, UNPACKED, BEFORE];
+const OURS = [DATABASE, "keys", "sealing-key", "bootstrap-key", SEEN, CUT_OFF, UNPACKED, BEFORE];
 /** By a slip of the pen, and root's --force, half a machine would be put aside, or everybody's home. */
 function refuseForeign(dataDir: string): void {
   const there = thingsIn(dataDir);
