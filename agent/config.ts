@@ -15,8 +15,7 @@ import { closed, patternWords, Word } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { can, drivers, whoCan } from "./printers/index.ts";
 import { RFID_TRIES } from "./printers/zpl-format.ts";
-import { pullerOf } from "./scanners/camera.ts";
-import { type ScannerDriver, scanners } from "./scanners/index.ts";
+import { scannerDrivers, type ScannerKind } from "./scanners/index.ts";
 
 export const DEFAULT_FILE = ".imprimatur-agent/config.json";
 /** In `dataDir`. */
@@ -64,7 +63,7 @@ const Printer = closed({
 });
 const Scanner = closed({
   name: said(Word, "As people call it"),
-  driver: Type.Enum(Object.keys(scanners) as ScannerDriver[], { description: `What it is: ${Object.keys(scanners).join(", ")}` }),
+  driver: Type.Enum(Object.keys(scannerDrivers) as ScannerKind[], { description: `What it is: ${Object.keys(scannerDrivers).join(", ")}` }),
   port: Type.Optional(said(Url, "As a printer's; of a camera `http(s)://…` or `file:/…`")),
   simulated: Type.Optional(Type.Boolean({ default: false, description: "What it sees is marked, and seals in a sandbox only" })),
 });
@@ -137,7 +136,8 @@ export function agentConfigFrom(given: unknown): AgentConfig {
   const config = settings as unknown as AgentConfig;
   checkUrls(config);
   for (const [i, printer] of config.printers.entries()) checkPrinter(`printers.${i}`, printer);
-  for (const [i, scanner] of config.scanners.entries()) named(`scanners.${i}.port`, () => checkScannerPort(scanner));
+  for (const [i, scanner] of config.scanners.entries())
+    named(`scanners.${i}.port`, () => scannerDrivers[scanner.driver].checkPort(scanner.port ?? ""));
   checkNames(config);
   checkWires(config);
   return config;
@@ -193,12 +193,6 @@ function checkPrinter(where: string, printer: PrinterConfig): void {
   if (control !== undefined && (!simulated || !/^http:\/\/[^/]/.test(control) || !URL.canParse(control)))
     throw new ConfigError(`${where}.control is the http:// address of a simulator, for a printer that is simulated`);
 }
-function checkScannerPort({ driver, port = "" }: AgentConfig["scanners"][number]): void {
-  if (driver === "camera" && /^https?:\/\/[^/?#]*@/i.test(port))
-    throw new Error("can't hold a user name or password: no camera is asked with them");
-  if (driver === "camera") pullerOf(port);
-  if (driver === "line" || driver === "rfid") parsePort(port);
-}
 function checkPrinterPort({ driver, port }: PrinterConfig): void {
   const { schemes = [], check } = drivers[driver] ?? {};
   const scheme = /^([a-z]+):/i.exec(port)?.[1]?.toLowerCase() ?? "";
@@ -250,7 +244,7 @@ function checkSecrets({ operators }: AgentConfig): void {
 function checkWires(config: AgentConfig): void {
   const wires = wiresOf(config);
   for (const [i, { driver, port = "" }] of config.scanners.entries()) {
-    if (driver !== "line" && driver !== "rfid") continue;
+    if (scannerDrivers[driver].port !== "wire") continue;
     const { shown } = parsePort(port);
     const printer = wires.find(({ wire }) => wire === shown);
     if (printer)

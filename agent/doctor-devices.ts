@@ -7,7 +7,7 @@ import { isWorking } from "./press.ts";
 import { attests, faultWords, type Printer } from "./printers/driver.ts";
 import { openPrinter } from "./printers/index.ts";
 import type { Link } from "./reconnecting.ts";
-import { openScanner } from "./scanners/index.ts";
+import { openScanner, scannerDrivers } from "./scanners/index.ts";
 import type { State } from "./state.ts";
 
 const ANSWER_MAX_MS = 4_000;
@@ -64,8 +64,8 @@ async function lookedAt(config: PrinterConfig): Promise<Found> {
 export async function scannerLine(config: AgentConfig["scanners"][number], running: State | undefined): Promise<Line> {
   const { name, driver, port = "", simulated = false } = config;
   const { well, odd, bad } = linesOf(`scanner ${name}`);
-  if (driver === "keyboard" && port !== "")
-    return odd(`a keyboard types into the console, and nobody reads ${port}: name the driver that does, such as line, or leave port out`);
+  if (scannerDrivers[driver].port === "none" && port !== "")
+    return odd(`a ${driver} types into the console, and nobody reads ${port}: name the driver that does, such as line, or leave port out`);
   const theirs = running?.scanners.find((scanner) => scanner.name === name);
   if (theirs) return theirs.up ? well(theirs.words) : bad(theirs.words);
   const told = Promise.withResolvers<Link>();
@@ -73,7 +73,7 @@ export async function scannerLine(config: AgentConfig["scanners"][number], runni
   const quiet = () => {};
   const news = { sighting: quiet, tag: quiet, trouble: quiet, link: (_name: string, link: Link) => told.resolve(link) };
   const scanner = openScanner({ name, driver, port, simulated }, news);
-  if (driver === "keyboard") told.resolve({ up: true });
+  if (scanner.link().up) told.resolve({ up: true });
   const link = await told.promise;
   cancel();
   await scanner.end();

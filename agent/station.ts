@@ -20,7 +20,7 @@ import { asOwner } from "./owner.ts";
 import { isWorking, PATIENCE, type PressOptions } from "./press.ts";
 import { pulse } from "./pulse.ts";
 import type { Link } from "./reconnecting.ts";
-import { openScanner } from "./scanners/index.ts";
+import { openScanner, scannerDrivers } from "./scanners/index.ts";
 import type { Scanner } from "./scanners/scanner.ts";
 import { type Scans, scansOf } from "./scans.ts";
 import { reportOf, standingOf, tellingOf } from "./standing.ts";
@@ -72,7 +72,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
   const claims = claimsOf({ config, cloud, uplink, standing, floor, time, adoption, working, paused: pause.isOn });
   const laneFloor = { ...floor, paused: () => pause.isOn() || over, holds: leases.holds, hungry: claims.hungry };
   const lanes: Lane[] = config.printers.map((printer) => startLane(laneFloor, printer, options));
-  const scans = scansOf(floor, { independentReader: config.scanners.some(({ driver }) => driver === "rfid") });
+  const scans = scansOf(floor, { independentReader: config.scanners.some(({ driver }) => scannerDrivers[driver].sees === "tags") });
   const scanners = openScanners(config, scans, floor);
 
   // --- what it tells of itself, and who says something to it
@@ -191,7 +191,11 @@ function takeUp(floor: Floor): void {
 }
 
 /** Every station has one, named in the settings or not. */
-const keyboardOf = ({ scanners }: AgentConfig) => ({ name: "console", port: "", ...scanners.find(({ driver }) => driver === "keyboard") });
+const keyboardOf = ({ scanners }: AgentConfig) => ({
+  name: "console",
+  port: "",
+  ...scanners.find(({ driver }) => scannerDrivers[driver].port === "none"),
+});
 
 /** The settings' scanners. */
 function openScanners({ scanners }: AgentConfig, scans: Scans, { clock, news, say }: Floor): Scanner[] {

@@ -1,7 +1,7 @@
 // A camera that shows its picture at a URL: pulled, read, and a sighting where something new is in view.
 import { hash } from "node:crypto";
 import { constants } from "node:fs";
-import { open } from "node:fs/promises";
+import { open as openFile } from "node:fs/promises";
 import { reasonOf } from "#shared/fault.ts";
 import { saying } from "#shared/sayings.ts";
 import { bodyWithin } from "#shared/bounded-body.ts";
@@ -10,14 +10,16 @@ import { look } from "../decode.ts";
 import { pictureFrom } from "../picture.ts";
 import { linkTold, pauseAfter } from "../reconnecting.ts";
 import { symbolCheck } from "../symbol-check.ts";
-import { type News, type Scanner, type ScannerSettings, simulatedOf } from "./scanner.ts";
+import { type News, type Scanner, type ScannerDriver, type ScannerSettings, simulatedOf } from "./scanner.ts";
 
 const EVERY_MS = 500;
 const FRAME_MAX_MS = 3_000;
 const EMPTY_FRAMES = 2; // one may be blurred or dark, and the label lies there all the same
 const FRAME_MAX_BYTES = 8_388_608;
 
-export function openCamera(settings: ScannerSettings, news: News, clock: Clock): Scanner {
+export const camera: ScannerDriver = { sees: "symbols", port: "picture", checkPort, open };
+
+function open(settings: ScannerSettings, news: News, clock: Clock): Scanner {
   const pull = pullerOf(settings.port);
   let failures = 0;
   let over = false;
@@ -108,8 +110,13 @@ function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: 
 
 type Pull = (signal: AbortSignal) => Promise<Uint8Array>;
 
+function checkPort(port: string): void {
+  if (/^https?:\/\/[^/?#]*@/i.test(port)) throw new Error("can't hold a user name or password: no camera is asked with them");
+  pullerOf(port);
+}
+
 /** Throws a sentence where the port isn't one of a camera's. */
-export function pullerOf(port: string): Pull {
+function pullerOf(port: string): Pull {
   if (/^https?:\/\//i.test(port) && URL.canParse(port)) return (signal) => fetched(port, signal);
   const path = /^file:(?:\/\/(?=\/))?(\/.*)$/s.exec(port)?.[1];
   if (path !== undefined) return () => fileAt(path);
@@ -135,7 +142,7 @@ async function fetched(url: string, signal: AbortSignal): Promise<Uint8Array> {
 }
 
 async function fileAt(path: string): Promise<Uint8Array> {
-  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // a pipe would wait for its writer, and a thread with it
+  const handle = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK); // a pipe would wait for its writer, and a thread with it
   try {
     const what = await handle.stat();
     if (!what.isFile())

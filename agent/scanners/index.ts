@@ -1,17 +1,13 @@
-// The scanners there are: a new kind is a file here and a line below.
+// The scanners a station can have, by the name its settings give them. A new kind is a line here and a file beside.
 import { type Clock, systemClock } from "../clock.ts";
-import { openCamera } from "./camera.ts";
-import { openKeyboard } from "./keyboard.ts";
-import { openLine } from "./line.ts";
-import { openRfidLine } from "./rfid-line.ts";
-import type { News, OpenScanner, Scanner, ScannerSettings } from "./scanner.ts";
+import { camera } from "./camera.ts";
+import { keyboard } from "./keyboard.ts";
+import { line } from "./line.ts";
+import { rfidLine } from "./rfid-line.ts";
+import type { News, Scanner, ScannerDriver, ScannerSettings } from "./scanner.ts";
 
-export const scanners = { line: openLine, camera: openCamera, keyboard: openKeyboard, rfid: openRfidLine } as const satisfies Record<
-  string,
-  OpenScanner
->;
-export type ScannerDriver = keyof typeof scanners;
+export const scannerDrivers = { line, camera, keyboard, rfid: rfidLine } as const satisfies Record<string, ScannerDriver>;
+export type ScannerKind = keyof typeof scannerDrivers;
 
-/** Throws a sentence where the settings are wrong; a device that is away is news, not an error. */
-export const openScanner = (settings: ScannerSettings & { driver: ScannerDriver }, news: News, clock: Clock = systemClock): Scanner =>
-  scanners[settings.driver](settings, news, clock);
+export const openScanner = (settings: ScannerSettings & { driver: ScannerKind }, news: News, clock: Clock = systemClock): Scanner =>
+  scannerDrivers[settings.driver].open(settings, news, clock);

@@ -42,6 +42,16 @@ export type Scanner = {
   link(): Link;
   end(): Promise<void>;
 };
-export type OpenScanner = (settings: ScannerSettings, news: News, clock: Clock) => Scanner;
+/** A kind of scanner: one is one file. */
+export type ScannerDriver = {
+  /** What it looks for. */
+  sees: "symbols" | "tags";
+  /** `wire`: bytes, which whoever else opens it takes away; `picture`: one is pulled from there; `none`: what it says comes in at the console. */
+  port: "wire" | "picture" | "none";
+  /** Throws a sentence where nothing of this kind can be at such a port. */
+  checkPort(port: string): void;
+  /** Throws a sentence where the settings are wrong; a device that is away is news, not an error. */
+  open(settings: ScannerSettings, news: News, clock: Clock): Scanner;
+};
 
 export const simulatedOf = ({ simulated }: ScannerSettings): { simulated?: true } => (simulated ? { simulated: true } : {});

@@ -9,7 +9,7 @@ import { type Clock, systemClock } from "../../agent/clock.ts";
 import type { Link } from "../../agent/reconnecting.ts";
 import type { Tag } from "../../agent/rfid.ts";
 import { judgeScan } from "../../agent/scan-rules.ts";
-import { openScanner, type ScannerDriver } from "../../agent/scanners/index.ts";
+import { openScanner, type ScannerKind } from "../../agent/scanners/index.ts";
 import { typedAs } from "../../agent/scanners/keyboard.ts";
 import { lines, withoutAim } from "../../agent/scanners/lines.ts";
 import type { Scanner, ScannerSettings, Sighting, Trouble } from "../../agent/scanners/scanner.ts";
@@ -28,7 +28,7 @@ const LINK = linkOf("123456789012");
 const EPC = "30364433400D1EDCBE991A14";
 
 type Heard = { sightings: Sighting[]; tags: Tag[]; troubles: Trouble[]; links: Link[]; scanner: Scanner };
-function opened(settings: ScannerSettings & { driver: ScannerDriver }, clock: Clock = systemClock): Heard {
+function opened(settings: ScannerSettings & { driver: ScannerKind }, clock: Clock = systemClock): Heard {
   const [sightings, tags, troubles, links]: [Sighting[], Tag[], Trouble[], Link[]] = [[], [], [], []];
   const scanner = openScanner(
     settings,
