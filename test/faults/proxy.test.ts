@@ -8,10 +8,13 @@ import { isCorrelationId } from "#shared/correlation.ts";
 import type { ErrorBody } from "#shared/errors.ts";
 import { freePort } from "../../fixtures/free-port.ts";
 import { haproxyMissing, startHaproxy } from "../../fixtures/haproxy.ts";
+import { closed, listening } from "../../fixtures/listening.ts";
 import { nginxMissing, startNginx } from "../../fixtures/nginx.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { follow } from "../../fixtures/sse.ts";
 import { freshFolder } from "../endings.ts";
+
+const LATE_MS = 1_500;
 
 if (nginxMissing) process.stderr.write(`skipped: README's lines for nginx: ${nginxMissing}\n`);
 if (haproxyMissing) process.stderr.write(`skipped: what the example's proxy says by itself: ${haproxyMissing}\n`);
@@ -55,6 +58,29 @@ test.skipIf(haproxyMissing)("where a node ends before it answers, or none is rea
   await expect.poll(async () => (await ask(id)).status, { timeout: 20_000 }).toBe(503);
   expect(await ask(id)).toMatchObject({ code: "NOT_READY", id, after: "1" });
   expect((await ask("not one")).id).toSatisfy(isCorrelationId);
+}); // oxfmt-ignore
+
+test.skipIf(haproxyMissing)("nodes that are so busy that they say late that they are ready go on being asked", { timeout: 60_000 }, async (t) => {
+  let said = 0;
+  const busy = createServer((request, response) => {
+    if (request.headers.host !== "proxy") return void response.end();
+    setTimeout(() => {
+      said += 1;
+      response.end();
+    }, LATE_MS);
+  });
+  const port = await listening(busy);
+  t.onTestFinished(() => closed(busy));
+  const proxy = await startHaproxy([port, port, port]);
+  t.onTestFinished(proxy.end);
+  const statuses = new Set<number>();
+  await expect
+    .poll(async () => {
+      statuses.add((await fetch(`${proxy.url}/api/v2/tenant`)).status);
+      return said;
+    })
+    .toBeGreaterThan(9); // each node three times
+  expect([...statuses]).toEqual([200]);
 }); // oxfmt-ignore
 
 test.skipIf(nginxMissing)(
