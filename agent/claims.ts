@@ -16,9 +16,12 @@ import { warinessOf } from "./wariness.ts";
 
 const POLL_MS = 2_000; // until the cloud has said otherwise
 const INFO_MS = 300_000;
+const ALONE_AGAIN_MS = 300_000; // until another job is claimed where the answer for one alone never came
+const WIDER_AFTER = 8; // claims that were answered: then twice as many jobs are asked for at a time
 const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
-export type Asked = { key: string; body: ClaimBatch; at: number };
+/** `again`: the one before it wasn't answered either. */
+export type Asked = { key: string; body: ClaimBatch; at: number; again?: true };
 type ClaimDeps = LeaseDeps & {
   standing: Standing;
   time: CloudTime;
@@ -39,6 +42,9 @@ export function claimsOf(deps: ClaimDeps) {
     if (asked?.key !== keptKey) store.keep("unanswered_claim", asked);
     keptKey = asked?.key;
   }
+  /** As many jobs as one answer is known to bring over this line: what is claimed and doesn't come is an attempt less that each has. */
+  let carried = Infinity;
+  let answered = 0; // in a row
   let infoAt = -Infinity;
   const wariness = warinessOf(floor);
 
@@ -60,12 +66,14 @@ export function claimsOf(deps: ClaimDeps) {
     const needs: ClaimBatch["needs"] = working().some(({ rfid }) => rfid) ? ["qr", "rfid"] : ["qr"];
     const { leaseSeconds } = config.claim;
     const ageMs = clock.now() - (asked?.at ?? -Infinity); // below zero where the clock was ahead when it was asked: how old it is nobody knows
-    const isAnew = !asked || ageMs < 0 || ageMs > leaseSeconds * 500;
+    const isAnew = !asked || ageMs < 0 || ageMs > Math.max(leaseSeconds * 500, asked.again ? ALONE_AGAIN_MS : 0);
+    if (asked && isAnew) [carried, answered] = [1, 0];
     if (!asked || isAnew)
       asked = {
         key: randomUUID(),
         at: clock.now(),
-        body: { needs, max: most, lease_seconds: leaseSeconds, ...(config.station ? { station: config.station } : {}) },
+        body: { needs, max: Math.min(most, carried), lease_seconds: leaseSeconds, ...(config.station ? { station: config.station } : {}) },
+        ...(asked ? { again: true as const } : {}),
       };
     const { key, body, at } = asked;
     const said = await cloud.claim(body, key);
@@ -79,6 +87,8 @@ export function claimsOf(deps: ClaimDeps) {
     const leaseUntil = isAnew ? at + leaseSeconds * 1_000 : 0;
     for (const claimed of said.value.claims) await take(claimed, leaseUntil);
     keep(null);
+    answered += 1;
+    if (answered % WIDER_AFTER === 0) carried *= 2;
     return said.value.claims.length;
   }
 
@@ -136,7 +146,7 @@ export function claimsOf(deps: ClaimDeps) {
     letGo(ahead(), { all: blocked() || paused(), tags: !working().some(({ rfid }) => rfid) });
     isHeld = uplink.goesFirst();
     if (isHeld) return uplink.stopped() === null ? standing.refresh() : undefined; // asks no more than whether the cloud is there again
-    const most = mayClaim() ? Math.min(room(), wariness.most()) : 0;
+    const most = mayClaim() ? Math.min(room(), wariness.most(), carried) : 0;
     const came = most > 0 ? await claim(most) : 0;
     if (came > 0) wariness.claimed();
     wasEmpty = came < most;

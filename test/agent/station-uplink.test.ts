@@ -116,6 +116,29 @@ test("a job whose claim was answered to nobody is there after the station's next
   expect(await movesOf(shop, ref)).toEqual(WHOLE);
 });
 
+test("claims that are done and answered to nobody, again and again, use up no job's attempts; once an answer comes through all are printed", async (t) => {
+  const own = await world({}, t.onTestFinished);
+  const shop = await printShop(own);
+  const net = await netTo(t, own);
+  const floor = await startFloor(net.url, shop.device.secret, { settings: { claim: { ahead: 4, leaseSeconds: 60 } } });
+  t.onTestFinished(floor.end);
+  let [lost, skewMs] = [0, 0];
+  net.rule(({ path }) => (path.endsWith("/claim/batch") ? ((lost += 1), "lose") : "pass"));
+  const jobs = [await shop.issue(), await shop.issue(), await shop.issue(), await shop.issue(), await shop.issue()];
+  await stationOn(t, floor, { clock: { ...systemClock, now: () => Date.now() + skewMs } });
+  for (let leases = 0; leases < 4; leases += 1) {
+    const before = lost;
+    await until(() => lost > before + 1);
+    own.later(61_000);
+    skewMs += 61_000;
+    net.ahead(skewMs);
+  }
+  const attempts = async () => (await shop.admin.get("/aidc/jobs")).body.data.map(({ attempt }: { attempt: number }) => attempt);
+  expect(Math.max(...(await attempts()))).toBeLessThan(3);
+  net.rule(() => "pass");
+  await Promise.all(jobs.map(({ job_ref: ref }) => sealed(shop, ref)));
+});
+
 describe.concurrent("an answer stalls behind its head", () => {
   const stalls = async (t: Ends, isSo: (n: number) => boolean, callMs: number) => {
     const shop = await printShop(w);
