@@ -165,6 +165,7 @@ function answerOf(request: http.ClientRequest): Promise<Omit<Outcome, "latencyMs
           head: headOf(Buffer.concat(chunks), response.headers["content-type"]),
         });
       if (isNo(response.statusCode)) brokenOff = done; // whatever becomes of its words
+      else brokenOff = (error) => (response.complete ? done() : reject(error)); // some send words behind a 204, which has none
       response.on("data", (chunk: Buffer) => {
         bytes += chunk.length;
         if (bytes <= limits.WEBHOOK_RESPONSE_MAX_BYTES) chunks.push(chunk);

@@ -97,6 +97,14 @@ test.each([
   expect(await courier.send(errand(await raw(onData)))).toMatchObject({ status: null, error: expect.stringMatching(/\w/), head: null });
 });
 
+test.each(["HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"])(
+  "one that goes on with words that belong to no answer has answered all the same: %j",
+  async (answer) => {
+    const url = await raw((socket) => void socket.end(`${answer}thanks`));
+    expect(await courier.send(errand(url))).toMatchObject({ status: Number(answer.slice(9, 12)), error: null });
+  },
+);
+
 test("one that changes to another protocol has given no answer, and the try is over", async () => {
   const url = await raw((socket) => socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"));
   expect(await courier.send(errand(url))).toMatchObject({ status: null, error: "the connection ended without an answer" });
