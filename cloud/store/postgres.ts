@@ -1,4 +1,5 @@
 // The engine for those who outgrow one machine: a connection a unit, or for many short ones together; conflicts are tried again.
+import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CustomTypesConfig, Pool, type PoolClient, types } from "pg";
 import { codeOf } from "#shared/fault.ts";
@@ -245,11 +246,24 @@ function poolOf(url: string, connections: number, silentMaxMs: number): Pool {
   pool.on("connect", (client) => {
     client.on("error", () => {});
     const stream = streamOf(client);
-    stream.on("timeout", () => stream.destroy(Object.assign(new Error(`the server said nothing for ${silentMaxMs} ms`), { code: SILENT })));
+    stream.on("timeout", () => giveUp(stream, `the server said nothing for ${silentMaxMs} ms`));
   });
-  pool.on("acquire", (client) => void streamOf(client).setTimeout(silentMaxMs));
-  pool.on("release", (_error, client) => void streamOf(client).setTimeout(0)); // nothing is asked of it
+  pool.on("acquire", (client) => {
+    const stream = streamOf(client);
+    stream.setTimeout(silentMaxMs);
+    // A line that lets a byte through now and then is never silent, and all units that share what goes over it would wait for it.
+    const heldMaxMs = limits.UNIT_MAX_MS + silentMaxMs;
+    held.set(client, setTimeout(() => giveUp(stream, `the server took over ${heldMaxMs} ms`), heldMaxMs).unref());
+  });
+  pool.on("release", (_error, client) => takeItsTime(client)); // nothing is asked of it
   return pool;
+}
+
+const giveUp = (stream: Socket, why: string) => void stream.destroy(Object.assign(new Error(why), { code: SILENT }));
+const held = new WeakMap<PoolClient, NodeJS.Timeout>();
+function takeItsTime(client: PoolClient): void {
+  streamOf(client).setTimeout(0);
+  clearTimeout(held.get(client));
 }
 
 /** Where a server gives fewer connections than we would take, those that we have are waited for. */
@@ -278,7 +292,7 @@ async function runScript(client: PoolClient, text: string, patienceMs: number): 
   let until = performance.now() + patienceMs;
   const isSame = () => (until = performance.now() + patienceMs);
   const attempt = () => again(isDeadlock, () => ask(client, { text: SCRIPT_BEGIN + text }));
-  streamOf(client).setTimeout(0); // what it takes, it takes
+  takeItsTime(client);
   while (await isHeld(attempt, isSame)) {
     if (performance.now() > until) throw new Error(HELD_FOR_LONG);
     await sleep(SCRIPT_PAUSE_MS);

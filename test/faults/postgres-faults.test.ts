@@ -335,6 +335,22 @@ test("the server's machine is gone without a word: what was asked of it is refus
   await engine.script(`SELECT pg_sleep(${(2 * SILENT_MS) / 1_000})`); // what brings tables up to date may be silent for as long as it takes
 }); // oxfmt-ignore
 
+test("a line that lets a byte through now and then is given up as well: who shares it waits no longer, and the same store goes on over another", { timeout: 60_000 }, async (t) => {
+  const url = new URL((await freshDatabase("postgres")) ?? "");
+  const address = await startProxy(() => ({ port }));
+  const port = Number(url.port);
+  url.port = String(address.port);
+  const store = storeOn(openPostgres({ url: url.href, silentMaxMs: 4 * SILENT_MS }), createLog("silent"));
+  t.onTestFinished(address.end);
+  t.onTestFinished(store.close);
+  const look = () => store.joint.read("look", ({ db }) => db.values("SELECT repeat('x', 10000)"));
+  await look();
+  const heal = address.afflict({ kind: "slice", bytes: 1, ms: SILENT_MS / 10 }, "down");
+  await expect(look()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  heal();
+  expect(await look()).toHaveLength(1);
+}); // oxfmt-ignore
+
 test("a connection that comes when whoever waited for it has just given up isn't lost to the pool", async (t) => {
   const url = new URL((await freshDatabase("postgres")) ?? "");
   const address = await startProxy(() => ({ port }));
