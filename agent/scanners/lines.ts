@@ -7,21 +7,31 @@ import { type ScannerSettings, type Sighting, simulatedOf } from "./scanner.ts";
 const LINE_MAX_BYTES = 4_096; // the longest QR code holds 2,953
 /** A line pauses no longer than this; what then still has no end never gets one. */
 const IDLE_MS = 500;
+const SECOND_MS = 1_000;
+/** More than anybody scans. Each that is taken is judged and written down, and the station does nothing else meanwhile. */
+const LINES_A_SECOND_MAX = 50;
 const CR = 0x0d;
 const LF = 0x0a;
 
 export type LineNews = { line(text: string): void; trouble(words: string, why?: "no_line_end"): void };
 
-export function lines(clock: Clock, { line, trouble }: LineNews) {
+export function lines(clock: Clock, { line, trouble }: LineNews, mostASecond = LINES_A_SECOND_MAX) {
+  let inSecond = 0;
   let held = Buffer.alloc(0);
   let tooLong = false;
   let cancel = () => {};
 
+  const isBeyond = () => {
+    inSecond += 1;
+    if (inSecond === 1) clock.after(SECOND_MS, () => void (inSecond = 0));
+    if (inSecond === mostASecond + 1) trouble(saying("lines_too_many", { most: mostASecond }));
+    return inSecond > mostASecond;
+  };
   const finish = () => {
     const bytes = held;
     held = Buffer.alloc(0);
     if (tooLong) return void (tooLong = false); // it was told when it grew too long
-    if (bytes.length === 0) return; // between CR and LF, or an empty line
+    if (bytes.length === 0 || isBeyond()) return; // between CR and LF, or an empty line
     const text = textOf(bytes);
     if (text === undefined) trouble(saying("line_ignored", { bytes: bytes.length }));
     else line(text);

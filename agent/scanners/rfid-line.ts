@@ -1,29 +1,32 @@
 // An RFID reader that sends `EPC` or `EPC,TID` in hex, one tag a line: the eye that the printer's own read-back can't replace.
 import { saying } from "#shared/sayings.ts";
-import { instant } from "../clock.ts";
+import { type Clock, instant } from "../clock.ts";
 import { parsePort } from "../port-url.ts";
 import { linePort } from "./line-port.ts";
-import { type ScannerDriver, simulatedOf } from "./scanner.ts";
+import { type News, type ScannerDriver, type ScannerSettings, simulatedOf } from "./scanner.ts";
 
 /** Of any length that a tag can hold: one that can't be of ours is in the field all the same. */
 const TAG = /^\s*((?:[0-9a-f]{4}){1,31})\s*(?:,\s*([0-9a-f]{8,64})?\s*)?$/i;
+
+const TAGS_A_SECOND_MAX = 1_000; // a reader says the same ones again and again
 
 export const rfidLine: ScannerDriver = {
   sees: "tags",
   port: "wire",
   checkPort: parsePort,
-  open: (settings, news, clock) =>
-    linePort(settings, news, clock, (line) => {
-      const [, epc, tid] = TAG.exec(line) ?? [];
-      const at = instant(clock);
-      if (epc === undefined)
-        return news.trouble({ scanner: settings.name, at, words: saying("not_epc", { line: JSON.stringify(line.slice(0, 80)) }) });
-      news.tag({
-        reader: settings.name,
-        epc: epc.toUpperCase(),
-        ...(tid === undefined ? {} : { tid: tid.toUpperCase() }),
-        read_at: at,
-        ...simulatedOf(settings),
-      });
-    }),
+  open: (settings, news, clock) => linePort(settings, news, clock, tagsTold(settings, news, clock), TAGS_A_SECOND_MAX),
+};
+
+const tagsTold = (settings: ScannerSettings, news: News, clock: Clock) => (line: string) => {
+  const [, epc, tid] = TAG.exec(line) ?? [];
+  const at = instant(clock);
+  if (epc === undefined)
+    return news.trouble({ scanner: settings.name, at, words: saying("not_epc", { line: JSON.stringify(line.slice(0, 80)) }) });
+  news.tag({
+    reader: settings.name,
+    epc: epc.toUpperCase(),
+    ...(tid === undefined ? {} : { tid: tid.toUpperCase() }),
+    read_at: at,
+    ...simulatedOf(settings),
+  });
 };

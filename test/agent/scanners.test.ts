@@ -241,6 +241,17 @@ describe("bytes into lines", () => {
     const { got, troubles } = linesOf([...Array.from({ length: 1_000 }, () => Buffer.alloc(1_000, "#")), Buffer.from("\rgood\r")]);
     expect([got, troubles.length]).toEqual([["good"], 1]);
   });
+  test("what says more than anybody scans is told once, not heard out, and heard again in the next second", () => {
+    const due: (() => void)[] = [];
+    const clock: Clock = { now: () => 0, after: (ms, act) => (ms === 1_000 && due.push(act), () => {}) };
+    const [got, troubles]: [string[], string[]] = [[], []];
+    const into = lines(clock, { line: (text) => void got.push(text), trouble: (words) => void troubles.push(words) });
+    for (let n = 0; n < 20; n += 1) into.push(Buffer.from(Array.from({ length: 500 }, (_, i) => `${n}.${i}\r\n`).join("")));
+    expect([got.length, got.at(-1), troubles]).toEqual([50, "0.49", [expect.stringContaining("more than 50 lines within a second")]]);
+    for (const act of due.splice(0)) act();
+    into.push(Buffer.from("next\n"));
+    expect([got.at(-1), troubles.length]).toEqual(["next", 1]);
+  });
   test("an AIM identifier is taken off only where one stands", () => {
     expect(withoutAim(`]Q1${LINK}`)).toEqual({ symbology: "]Q1", text: LINK });
     expect(withoutAim("]Q")).toEqual({ symbology: "unknown", text: "]Q" });

@@ -127,6 +127,7 @@ export const de: ToldAbroad = {
     line_ignored:
       "eine Zeile von {bytes} Bytes mit Steuerzeichen, oder nicht in UTF-8, wurde übergangen: den Scanner so einstellen, dass er nur den Code sendet, mit CR oder LF dahinter und nichts darum herum (kein STX, GS, NUL)",
     line_too_long: "eine Zeile von mehr als {bytes} Bytes wird bis zu ihrem Ende übergangen",
+    lines_too_many: "mehr als {most} Zeilen in einer Sekunde: der Rest wird übergangen; ist das ein Scanner?",
     no_line_end: "{bytes} Bytes ohne Zeilenende wurden übergangen: den Scanner so einstellen, dass er nach jedem Code CR oder LF sendet",
     not_epc: "{line} ist kein EPC und kein EPC,TID in Hex",
     no_epc: "der Auftrag braucht ein RFID-Tag und hat keinen EPC für {gtin}, Seriennummer {serial}",

@@ -127,6 +127,7 @@ export const es: ToldAbroad = {
     line_ignored:
       "se ignoró una línea de {bytes} bytes con caracteres de control o que no es UTF-8: configure el lector para enviar solo el código, con CR o LF detrás y nada alrededor (sin STX, GS, NUL)",
     line_too_long: "una línea de más de {bytes} bytes se ignora hasta su final",
+    lines_too_many: "más de {most} líneas en un segundo: el resto se ignora; ¿es eso un lector?",
     no_line_end: "se ignoraron {bytes} bytes sin fin de línea: configure el lector para enviar CR o LF tras cada código",
     not_epc: "{line} no es EPC ni EPC,TID en hexadecimal",
     no_epc: "el trabajo necesita un chip y no hay EPC para {gtin}, número de serie {serial}",
