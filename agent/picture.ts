@@ -12,7 +12,8 @@ const PNG_SIGNATURE = Buffer.from("89504e470d0a1a0a", "hex");
 export function pictureFrom(file: Uint8Array): { image: Image | Uint8Array; gray?: Gray } {
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
   const { width, height, kind } = sizeOf(bytes);
-  if (width * height > PIXELS_MAX || width * height === 0) throw new Error(`a picture of ${width} x ${height} is too large or empty`);
+  if (width * height > PIXELS_MAX || width * height === 0 || Math.max(width, height) > SIDE_MAX)
+    throw new Error(`a picture of ${width} x ${height} is too large or empty`);
   if (kind === "jpeg") return { image: file };
   const chunks = [...chunksIn(bytes)];
   // The library goes by the last of its headers, and what is asked here by the first.
@@ -30,6 +31,8 @@ export function pictureFrom(file: Uint8Array): { image: Image | Uint8Array; gray
   return { image: { width, height, gray }, gray: { width, height, gray } };
 }
 
+/** Rows of a dot each are unpacked one by one: of sixteen million in a file of 33 kB come two gigabytes, and nothing else is done meanwhile. */
+const SIDE_MAX = 16_384;
 const INTERLACE_AT = 28; // in the header
 const PASSES = 7;
 const PIXEL_MAX_BYTES = 8; // four channels of 16 bits; the byte that each row of a pass has for its filter is less than the pixels that are added around

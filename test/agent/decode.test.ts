@@ -155,6 +155,12 @@ describe("a camera's file", () => {
     claim.writeUInt32BE(60_000, 16);
     claim.writeUInt32BE(60_000, 20);
     expect(() => pictureFrom(claim)).toThrow("60000 x 60000 is too large");
+    for (const side of [16, 20]) {
+      claim.writeUInt32BE(1, 16);
+      claim.writeUInt32BE(1, 20);
+      claim.writeUInt32BE(16_777_216, side); // as many dots as a picture may have, in rows or columns of one
+      expect(() => pictureFrom(claim)).toThrow("is too large");
+    }
   });
   /** Each module is a block of its own, so that nothing but its brightness has to be written. */
   function jpegOf({ modules, dark }: Pick<typeof label, "modules" | "dark">, fill: number[] = []): Buffer {
