@@ -1,11 +1,11 @@
 // The first admin key at a start: the operator's, the one that the data folder keeps, or a new one, which is a file before the store knows it.
 import { randomUUIDv7 } from "node:crypto";
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { bootstrapKey } from "./config.ts";
 import * as bootstrap from "./domain/bootstrap.ts";
 import { mintSecret } from "./domain/secrets.ts";
-import { writeDurably } from "./files.ts";
+import { keptText, writeDurably } from "./files.ts";
 import type { Log } from "./log.ts";
 import type { Store } from "./store/store.ts";
 
@@ -23,7 +23,7 @@ export function keptFault(key: string, file: string, isMissing: boolean): { says
 }
 
 /** The key in this file; undefined where there is no file. */
-export const keptKey = (file: string): string | undefined => (existsSync(file) ? readFileSync(file, "utf8").trim() : undefined);
+export const keptKey = (file: string): string | undefined => (existsSync(file) ? keptText(file).trim() : undefined);
 export const keptIn = (dataDir: string): string => join(dataDir, "bootstrap-key");
 
 /** The operator's key, the one kept from the first start, or a new one if the store has never had any. */

@@ -62,3 +62,6 @@ export function bytesIn(file: string, mostBytes: number): Buffer {
   }
 }
 export const textIn = (file: string, mostBytes: number): string => bytesIn(file, mostBytes).toString("utf8");
+const KEPT_MAX_BYTES = 65_536;
+/** Of one of the small files in a data folder. */
+export const keptText = (file: string): string => textIn(file, KEPT_MAX_BYTES);

@@ -1,7 +1,7 @@
 // The private halves of signing keys: files of the data folder, each sealed. What an earlier version left in clear is read, and then sealed too.
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { writeDurably } from "./files.ts";
+import { keptText, writeDurably } from "./files.ts";
 import { keyIdOf, type Opener, type Seal } from "./seal.ts";
 
 export const keyFolder = (dataDir: string): string => join(dataDir, "keys");
@@ -16,7 +16,7 @@ const isClear = (text: string): boolean => text.startsWith("-----BEGIN ");
 
 /** Undefined where it was sealed with a key that isn't here, or changed since. */
 export function pemIn(file: string, { open }: Opener): string | undefined {
-  const text = readFileSync(file, "utf8").trim();
+  const text = keptText(file).trim();
   return isClear(text) ? text : open(text);
 }
 
@@ -24,7 +24,7 @@ export const keepPem = (file: string, pem: string, { close }: Seal): void => wri
 
 /** The name of the key that it was sealed with; null: it lies in clear. */
 export function sealedWith(file: string): string | null {
-  const text = readFileSync(file, "utf8");
+  const text = keptText(file);
   return isClear(text) ? null : keyIdOf(text);
 }
 

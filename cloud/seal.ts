@@ -1,8 +1,8 @@
 // Secrets that we have to know again, to sign with or to make serials of: sealed where they lie, with a key that isn't beside them where that is possible.
 import { createCipheriv, createDecipheriv, createSecretKey, hash, hkdfSync, type KeyObject, randomBytes } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { writeDurably } from "./files.ts";
+import { keptText, writeDurably } from "./files.ts";
 import { asc } from "./store/drizzle.ts";
 import { sealingKeys } from "./store/schema.ts";
 import type { Store } from "./store/store.ts";
@@ -40,7 +40,7 @@ export const keyIdOf = (sealed: string): string => sealed.slice(0, ID_LENGTH);
 /** A store with one node keeps its keys beside it, so that a copy of the database opens nothing; one a line, the newest first. */
 function keysOfFile(file: string): Buffer[] {
   if (!existsSync(file)) writeDurably(file, `${randomBytes(KEY_BYTES).toString("base64")}\n`);
-  const keys = readFileSync(file, "utf8")
+  const keys = keptText(file)
     .trim()
     .split(/\s+/)
     .map((line) => Buffer.from(line, "base64"));

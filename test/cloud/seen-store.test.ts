@@ -38,8 +38,11 @@ test("a store that goes on is no store that was set back, nor is another one, no
   expect(seenIn(folder)["serials"]).toBe(Number(serials) + 3);
   sees(folder, { first: "0".repeat(64), size: 1_000_000 });
   expect(await refused(folder)).toBeUndefined();
-  writeFileSync(join(folder, "seen.json"), "half a");
-  expect(await refused(folder)).toBeUndefined();
+  const whole = readFileSync(join(await seeing(), "seen.json"), "utf8");
+  for (const text of ["half a", "", "null", "[]", whole.replace(/"size":\d+/, '"size":"many"'), whole.replace(/"size":/, '"size":-')]) {
+    writeFileSync(join(folder, "seen.json"), text);
+    expect([text, await refused(folder)]).toEqual([text, undefined]);
+  }
   expect(await refused(freshFolder("seen-nothing"))).toBeUndefined();
 });
 

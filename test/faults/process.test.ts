@@ -1,10 +1,10 @@
 // The cloud as its operator meets it: first start, restart, a second one by mistake, a typo, the end.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
@@ -212,6 +212,13 @@ test("a data folder that leads nowhere, or in circles, is named with what to loo
       stderr: expect.stringMatching(new RegExp(`^imprimatur: ${code}: .* '${dataDir}': see IMPRIMATUR_DATA_DIR\\n$`)),
     });
 });
+
+test.each(["seen.json", "bootstrap-key", "sealing-key"])("a folder in the place of %s, as a container makes one of a file that isn't there, is named", async (name) => {
+  const file = join(folder(), name);
+  mkdirSync(file);
+  const { code, stderr } = await run(settings(dirname(file)));
+  expect([code, stderr]).toEqual([1, expect.stringContaining(`imprimatur: can't start: ${file} is a folder, where a file has to be`)]);
+}); // oxfmt-ignore
 
 test("settings come from a file too; the environment wins", async () => {
   const dataDir = folder();
