@@ -9,7 +9,7 @@ import { chainIds, lastInstant } from "../domain/audit.ts";
 import { sizeNow as sizeOfLog } from "../domain/log.ts";
 import { afterRestore, type GivenOut, givenOut, openStatesOf, warnOfJobs, warnOfSerials } from "../domain/restored.ts";
 import { makeFolder, syncFolder, writeDurably } from "../files.ts";
-import { SEEN } from "../seen-store.ts";
+import { lastSeen, SEEN } from "../seen-store.ts";
 import { claimFolder, CUT_OFF, DATABASE, openStore, openToLook, refuseWhileUsed, UNPACKED } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { headLine } from "../verify/log.ts";
@@ -137,18 +137,18 @@ async function settle(fresh: string, { takenAt, log: head }: Manifest, given: Gi
 export async function settleDatabase({ DATA_DIR: dataDir, DATABASE_URL: databaseUrl }: Config, log: Logger): Promise<WentBack> {
   if (databaseUrl === undefined) throw new Error("IMPRIMATUR_DATABASE_URL isn't set: a SQLite node comes back with --from FILE --data DIR");
   await refuseWhileUsed(databaseUrl, log, "end all nodes first");
-  const wentBack = await setBack(await openStore({ dataDir, databaseUrl, log, onFatal }));
+  const wentBack = await setBack(await openStore({ dataDir, databaseUrl, log, onFatal }), lastSeen(dataDir)?.restoredAt);
   await refuseWhileUsed(databaseUrl, log, "a node was started meanwhile, so end it and say this again");
   return wentBack;
 }
-async function setBack(store: Store): Promise<WentBack> {
+async function setBack(store: Store, seenAt: number | undefined): Promise<WentBack> {
   try {
     await warn(store);
     return await store.write("after a restore", async (tx) => {
       const [logSize, last] = [await sizeOfLog(tx), await lastInstant(tx)];
       if (last === undefined) throw new Error("nothing was ever written in this database: it wasn't set back");
       const takenAt = new Date(last).toISOString();
-      await afterRestore(tx, { takenAt, logSize });
+      await afterRestore(tx, { takenAt, logSize, seenAt });
       return { takenAt, logSize };
     });
   } finally {

@@ -25,8 +25,10 @@ type Since = {
   logSize: number;
   /** By the stores that the restored one takes the place of. */
   given?: readonly GivenOut[];
+  /** When the last restore was that the node knows of, whose settings this has. */
+  seenAt?: number | undefined;
 };
-export async function afterRestore(tx: Tx, { takenAt, logSize, given = [] }: Since): Promise<void> {
+export async function afterRestore(tx: Tx, { takenAt, logSize, given = [], seenAt }: Since): Promise<void> {
   const seconds = Math.min(AGE_MAX_S, Math.max(0, (tx.now - Date.parse(takenAt)) / 1_000)); // a restore of the same backup before this one left out fewer, though it be in the same second
   const places = limits.RESTORE_SKIP_SERIALS + Math.ceil(seconds * limits.RESTORE_SKIP_SERIALS_PER_S);
   const bits = limits.RESTORE_SKIP_CREDENTIALS + Math.ceil(seconds * limits.RESTORE_SKIP_CREDENTIALS_PER_S);
@@ -46,7 +48,7 @@ export async function afterRestore(tx: Tx, { takenAt, logSize, given = [] }: Sin
       .set({ value })
       .where(and(PLACES, lt(counters.value, value)));
   }
-  await markRestore(tx);
+  await markRestore(tx, seenAt);
   await tx.db.delete(consoleSessions); // who signed out since isn't to be signed in again
   const requestId = newId();
   for (const tenantId of await audit.chainIds(tx)) {

@@ -22,10 +22,14 @@ const serialsOf = async ({ db }: Tx): Promise<number> =>
     )?.given ?? 0,
   );
 
-/** What was seen before counts no more. It is no count: the same state may be come back to more than once. */
-export async function markRestore({ db, now }: Tx): Promise<void> {
-  const once = { name: "restored_at", value: now };
-  const again = { value: sql`CASE WHEN ${counters.value} < ${now} THEN ${now} ELSE ${counters.value} + 1 END` };
+/**
+ * What was seen before counts no more. It is no count: the same state may be come back to more than once. `seenAt`: that of the last one that a node knows of,
+ * which may be lost here, and have been dated by a clock that was ahead.
+ */
+export async function markRestore({ db, now }: Tx, seenAt = 0): Promise<void> {
+  const at = Math.max(now, seenAt + 1);
+  const once = { name: "restored_at", value: at };
+  const again = { value: sql`CASE WHEN ${counters.value} < ${at} THEN ${at} ELSE ${counters.value} + 1 END` };
   await db
     .insert(counters)
     .values(once)

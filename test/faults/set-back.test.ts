@@ -1,6 +1,6 @@
 // A PostgreSQL that its own means set back to yesterday: restore --set-back sees to it that what was given out since isn't given out again.
 import { execFile } from "node:child_process";
-import { renameSync, rmSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, onTestFinished, test } from "vitest";
@@ -70,7 +70,8 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
   await careless.end();
 
   await setBack();
-  renameSync(join(folder, "seen.json"), join(folder, "node", "seen.json"));
+  const seen = JSON.parse(readFileSync(join(folder, "seen.json"), "utf8")) as object;
+  writeFileSync(join(folder, "node", "seen.json"), JSON.stringify({ ...seen, restoredAt: Date.now() + 3_600_000 })); // it was set back once before, by a clock that was an hour ahead
   const hasSeenNothing = { IMPRIMATUR_DATA_DIR: join(folder, "node-1"), IMPRIMATUR_DATABASE_URL: `${env.IMPRIMATUR_DATABASE_URL}?application_name=node-1` };
   const toWatch = await startProgram("cloud/main.ts", { ...env, ...hasSeenNothing });
   expect(await imprimatur("restore", ["--set-back"])).toEqual({
