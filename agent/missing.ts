@@ -38,7 +38,7 @@ export async function missing(argv: string[]): Promise<number> {
   const answered: Answered = async (ask) => {
     const said = await ask();
     if (said.ok) return said.value;
-    if (said.status !== 429) throw new ConfigError(whyUnmet(origin, said));
+    if (said.status !== 429 && said.code !== "OVERLOADED") throw new ConfigError(whyUnmet(origin, said));
     await sleep(said.retryAfterMs ?? 1_000);
     return answered(ask);
   };
