@@ -33,10 +33,10 @@ const otherQuestion = (attempt: Attempt) =>
     allowed: [...allowedFor(attempt)],
   });
 const isOther = ({ attemptId, askSince }: Attempt, { of, since }: Question): boolean =>
-  (of !== undefined && of !== attemptId) || (since !== undefined && (askSince === null || Date.parse(since) !== askSince));
+  (of !== undefined && of !== attemptId) || (since !== undefined && (since === null ? null : Date.parse(since)) !== askSince);
 
-/** As the state had it when the person looked at it; who doesn't name it answers what is asked now. */
-export type Question = { of?: string | undefined; since?: string | undefined };
+/** As the state had it when the person looked at it, null where nothing was asked; who doesn't name it answers what is asked now. */
+export type Question = { of?: string | undefined; since?: string | null | undefined };
 /** What an operator says of a label; refuses what doesn't answer the question. */
 export function answer(floor: Floor, jobRef: string, verdict: Verdict, operator: string, question: Question = {}): Attempt {
   const { store, news, say } = floor;

@@ -9,7 +9,7 @@ import { BEAT_MS } from "#shared/beat.ts";
 import { Refusal } from "#shared/errors.ts";
 import { saying } from "#shared/sayings.ts";
 import { bareHost, urlAt } from "#shared/url-at.ts";
-import { closed } from "#shared/wire/common.ts";
+import { closed, nullable } from "#shared/wire/common.ts";
 import { type ActDeps, serveActs } from "./acts.ts";
 import { answer } from "./answers.ts";
 import { verdicts } from "./attempt.ts";
@@ -42,9 +42,9 @@ const bodies = {
   attest: closed({
     verdict: Type.Enum([...verdicts]),
     session: Type.Optional(Text),
-    /** The question that is answered, as the state had it: one that was asked anew or of another attempt isn't. */
+    /** The question that is answered, as the state had it: one that was asked anew or of another attempt isn't. Null: nothing was asked. */
     attempt_id: Type.Optional(Text),
-    since: Type.Optional(Text),
+    since: Type.Optional(nullable(Text)),
   }),
   scan: closed({ text: Text, session: Type.Optional(Text) }),
   explain: closed({ words: Type.String({ minLength: 1, maxLength: 1_000 }), session: Type.Optional(Text) }),

@@ -93,7 +93,7 @@ const part = encodeURIComponent;
 export const api = {
   arrive: (shown: { badge: string } | { pin: string }) => call<Here>("POST", "/api/operator", shown),
   attest: ({ job_ref: ref, attempt_id, ask }: Job, verdict: Verdict) =>
-    signed<object>(`/api/jobs/${part(ref)}/attest`, { verdict, attempt_id, ...(ask?.since ? { since: ask.since } : {}) }),
+    signed<object>(`/api/jobs/${part(ref)}/attest`, { verdict, attempt_id, since: ask?.since ?? null }),
   scan: (text: string) => signed<ScanAnswer>("/api/scan", { text }),
   skip: (ref: string) => signed<object>(`/api/jobs/${part(ref)}/skip`),
   reprint: (ref: string) => signed<{ job_ref: string }>(`/api/jobs/${part(ref)}/reprint`),

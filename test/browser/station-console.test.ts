@@ -726,6 +726,20 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await button(page, "Yes, so it is").isDisabled()).toBe(true);
     await button(page, "Yes, so it is").click();
     await until(() => refs.every((ref) => asked(station, ref) !== "attest"));
+  test("what is said of a label of which nothing is asked answers no question that comes up on its way", async (t) => {
+    const { shop, station } = await lineOf(t, w, { eyes: "hand" });
+    const { job_ref: ref } = await shop.issue();
+    await until(() => jobAt(station, ref)?.stage === "printed");
+    const { page } = await visit(t, station);
+    await wedge(page, OPERATOR.badge);
+    await page.getByText("Ada says:").waitFor();
+    await page.route("**/attest", async (route) => {
+      station.store.change(jobAt(station, ref)?.attempt_id ?? "", { work: { otherSeenAt: new Date().toISOString() } }); // an old label, under a camera
+      await route.continue();
+    });
+    await button(page, /^Reprint/).click();
+    await shows(page, ["warn", "Not now"], () => button(page, "Yes, so it is").click());
+    expect(asked(station, ref)).toBe("destroy_earlier");
   });
 
   test("a label that is asked about later doesn't take the place of the one in hand; among others that wait, one that moved isn't tapped", async (t) => {
