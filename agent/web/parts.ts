@@ -57,12 +57,21 @@ export const Button = ({ title, sub, tone = "plain", big = false, disabled = fal
     h("span", { class: "button-text" }, h("strong", null, title), sub ? h("small", null, sub) : undefined),
   );
 
+/** Where a panel plays mouse, a press that began before something else came under it is a click as soon as the glove is lifted. */
+let isPressed = false;
+for (const [kind, is] of Object.entries({ pointerdown: true, pointerup: false, pointercancel: false }))
+  addEventListener(kind, () => (isPressed = is), { capture: true });
+
 const READ_MS = 600;
 /** The question, once it has stood long enough to be read: an earlier tap was meant for what stood there before, or was the second of two. */
 export function useRead(question: string): boolean {
   const read = useSignal<string | undefined>(undefined);
   useEffect(() => {
-    const timer = setTimeout(() => (read.value = question), READ_MS);
+    let timer = setTimeout(look, READ_MS);
+    function look() {
+      if (isPressed) timer = setTimeout(look, READ_MS);
+      else read.value = question;
+    }
     return () => {
       clearTimeout(timer);
       read.value = undefined; // one that comes back is read anew

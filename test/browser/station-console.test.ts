@@ -699,20 +699,31 @@ describe.skipIf(!executable)("the console", async () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
   });
 
-  test("a second tap answers nothing that came up under it: the next label's question, or whether one is sure", async (t) => {
+  /** Two printers, of whose labels the same is asked; somebody is signed in. */
+  async function askedTwice(t: Ends, more: Partial<Running["floor"]["config"]> = {}) {
     const shop = await printShop(w);
     const second = await startZplPrinter({ scale: 0 });
     t.onTestFinished(() => second.stop());
-    const floor = await floorOf(t, w.url, shop, HAND);
+    const floor = await floorOf(t, w.url, shop, { ...HAND, settings: more });
     const [printer] = floor.config.printers;
     if (printer) floor.config.printers.push({ ...printer, name: "second", port: second.url });
     const station = await stationOn(t, floor);
     const refs = [(await shop.issue()).job_ref, (await shop.issue()).job_ref];
-    await until(() => refs.every((ref) => asked(station, ref) === "attest"));
+    const open = () => refs.filter((ref) => asked(station, ref) === "attest");
+    await until(() => open().length === 2);
     const { page } = await visit(t, station);
     await wedge(page, OPERATOR.badge);
     await page.getByText("Ada says:").waitFor();
     await page.locator(".frame").waitFor({ state: "detached" });
+    const inHand = async () => {
+      const serial = await page.locator(".hero dl:first-child .code").innerText();
+      return station.state().jobs.find((job) => job.serial === serial)?.job_ref ?? "";
+    };
+    return { station, page, refs, open, inHand };
+  }
+
+  test("a second tap answers nothing that came up under it: the next label's question, or whether one is sure", async (t) => {
+    const { station, page, refs, open } = await askedTwice(t);
     const yes = await centre(button(page, "Label is out and good"));
     await inThatMoment(page, async () => {
       await page.mouse.click(...yes);
@@ -721,11 +732,31 @@ describe.skipIf(!executable)("the console", async () => {
       await page.mouse.click(...yes);
     });
     await button(page, "Label is out and good").click({ trial: true });
-    expect(refs.filter((ref) => asked(station, ref) === "attest")).toHaveLength(1);
+    expect(open()).toHaveLength(1);
     await button(page, "Nothing came out").click();
     expect(await button(page, "Yes, so it is").isDisabled()).toBe(true);
     await button(page, "Yes, so it is").click();
-    await until(() => refs.every((ref) => asked(station, ref) !== "attest"));
+    await until(() => open().length === 0);
+  });
+
+  test("a press that began on one label's question is no answer to the next one's, however long it lasts", async (t) => {
+    const { station, page, open, inHand } = await askedTwice(t);
+    const [x, y] = await centre(button(page, "Label is out and good"));
+    const first = await inHand();
+    await inThatMoment(page, async () => {
+      await page.mouse.move(x, y);
+      await page.mouse.down();
+      await say(station, first, "good"); // at another page
+      await expect.poll(inHand).not.toBe(first);
+      await page.clock.runFor(5_000);
+      await page.mouse.up();
+    });
+    await button(page, "Label is out and good").click({ trial: true });
+    expect(open()).toHaveLength(1);
+    await button(page, "Label is out and good").click();
+    await until(() => open().length === 0);
+  });
+
   test("what is said of a label of which nothing is asked answers no question that comes up on its way", async (t) => {
     const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     const { job_ref: ref } = await shop.issue();
