@@ -48,9 +48,9 @@ export function Question({ now, job }: { now: State; job: Job }) {
   const words = say();
   const { ask } = job;
   const which = whichOf(job);
-  const who = here.value?.operator.name;
+  const { id, name: who } = here.value?.operator ?? {};
   const answers = job.allowed.length > 0;
-  const isRead = useRead(`${job.attempt_id} ${job.stage} ${ask?.kind} ${ask?.since} ${above(now)}`);
+  const isRead = useRead(`${job.attempt_id} ${job.stage} ${ask?.kind} ${ask?.since} ${id} ${above(now)}`); // a tap that is meant in one's name is no other's word
   const disabled = isHeld(job) || !isRead;
   const more = moreOf(job);
   const question = ask === null ? words.says[job.stage] : job.stage === "orphan" ? words.ask.orphan : words.ask[ask.kind];

@@ -757,6 +757,19 @@ describe.skipIf(!executable)("the console", async () => {
     await until(() => open().length === 0);
   });
 
+  test("a tap that was meant in one operator's name isn't another's word, whose badge was scanned that moment", async (t) => {
+    const other = { id: "op-8", name: "Ben", badge: "B-0008" };
+    const { page, open } = await askedTwice(t, { operators: [OPERATOR, other] });
+    const yes = await centre(button(page, "Label is out and good"));
+    await inThatMoment(page, async () => {
+      await wedge(page, other.badge);
+      await page.getByText("Ben says:").waitFor();
+      await page.mouse.click(...yes);
+    });
+    await button(page, "Label is out and good").click({ trial: true });
+    expect(open()).toHaveLength(2);
+  });
+
   test("what is said of a label of which nothing is asked answers no question that comes up on its way", async (t) => {
     const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     const { job_ref: ref } = await shop.issue();
