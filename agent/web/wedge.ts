@@ -3,6 +3,8 @@
 /** The longest pause between two keys of one scan: people pause longer, and Bluetooth scanners only a little less. */
 const GAP_MAX_MS = 90;
 const LEAST_LENGTH = 3;
+/** So soon after a character Enter presses nothing: a scanner hesitated before it, or types in a way that isn't understood here. */
+const HESITATES_MS = 1_000;
 type Heard = {
   scan(text: string): void;
   /** A key that belongs to no burst: a person's. */
@@ -12,6 +14,8 @@ type Heard = {
 export function listenToWedge(target: Document, heard: Heard): void {
   let text = "";
   let last = -Infinity;
+  /** When the last character was typed, be it part of a burst or none, or with Alt as some scanners type all of theirs. */
+  let typedAt = -Infinity;
   /** When the last burst was ended. */
   let ended = -Infinity;
   /** Keys that a person may have pressed, until it shows. */
@@ -34,6 +38,7 @@ export function listenToWedge(target: Document, heard: Heard): void {
     const { key, timeStamp } = event;
     const goesOn = inBurst(event);
     if (!goesOn) tell();
+    if (key.length === 1 && key !== " ") typedAt = timeStamp;
     if (key === "Enter" || key === "Tab") {
       const whole = goesOn ? text : "";
       text = "";
@@ -42,9 +47,11 @@ export function listenToWedge(target: Document, heard: Heard): void {
       if (whole.length === 0) {
         // A person's Enter presses what is in focus, once; a scanner may end its scan with two.
         if (key === "Enter" && (event.repeat || timeStamp - ended <= GAP_MAX_MS)) swallow(event);
+        else if (key === "Enter" && timeStamp - typedAt <= HESITATES_MS) event.preventDefault(); // a PIN that was typed is entered all the same
         return;
       }
       ended = timeStamp;
+      typedAt = -Infinity;
       swallow(event);
       if (whole.length >= LEAST_LENGTH) heard.scan(whole);
       return;

@@ -87,14 +87,18 @@ describe.skipIf(!executable)("the console", async () => {
   }
   const shot = (page: Page, name: string, fullPage = false) => picture(page, `station/${name}`, fullPage);
   /** As a scanner that plays keyboard does: keys come with the times at which they were pressed, however busy the machine is that presses them. */
-  const wedge = async (page: Page, text: string, ends: readonly (keyof typeof ENDS)[] = ["Enter"]) => {
+  const wedge = async (page: Page, text: string, ends: readonly (keyof typeof ENDS)[] = ["Enter"], lateMs = 0) => {
     const keyboard = await page.context().newCDPSession(page);
     const began = Date.now();
     const keys = [...text.split("").map((key) => ({ key, text: key })), ...ends.map((end) => ENDS[end])];
     await Promise.all(
       keys.flatMap((key, i) =>
         (["keyDown", "keyUp"] as const).map((type, up) =>
-          keyboard.send("Input.dispatchKeyEvent", { ...key, type, timestamp: (began + i * KEY_MS + up) / 1_000 }),
+          keyboard.send("Input.dispatchKeyEvent", {
+            ...key,
+            type,
+            timestamp: (began + i * KEY_MS + up + (i < text.length ? 0 : lateMs)) / 1_000,
+          }),
         ),
       ),
     );
@@ -768,6 +772,17 @@ describe.skipIf(!executable)("the console", async () => {
     });
     await button(page, "Label is out and good").click({ trial: true });
     expect(open()).toHaveLength(2);
+  });
+
+  test("the Enter of a scanner that hesitates before it answers nothing", async (t) => {
+    const { page, open } = await askedTwice(t);
+    await button(page, "Label is out and good").click();
+    await until(() => open().length === 1);
+    await button(page, "Label is out and good").click({ trial: true }); // of the next label, and it has the focus
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Label is out and good");
+    await wedge(page, "https://id.example.com/01/04006381333931/21/1", ["Enter"], 300);
+    await shows(page, ["bad", "Unknown code"], () => wedge(page, "B-9999"));
+    expect(open()).toHaveLength(1);
   });
 
   test("what is said of a label of which nothing is asked answers no question that comes up on its way", async (t) => {
