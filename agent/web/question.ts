@@ -61,11 +61,11 @@ export function Question({ now, job }: { now: State; job: Job }) {
       "p",
       { class: "headline" },
       shape(ask !== null ? "warn" : job.stage === "printed" ? "busy" : "idle"),
-      // How long it has been asked isn't news: it would be read out anew each second.
+      // How long it has been asked isn't news: it would be read out anew each second. Of which label is: of the next one the same may be asked.
       h(
         "span",
         null,
-        h("span", { role: "status" }, question),
+        h("span", { role: "status" }, question, h("span", { class: "hidden" }, ` ${words.serial} ${job.serial}`)),
         ask?.since ? h("small", null, ` ${words.since(age(ask.since))}`) : undefined,
       ),
     ),

@@ -785,6 +785,18 @@ describe.skipIf(!executable)("the console", async () => {
     expect(open()).toHaveLength(1);
   });
 
+  test("who listens to the page is told of which label it is asked, also where the same is asked of the next one", async (t) => {
+    const { station, page, inHand } = await askedTwice(t);
+    const told = page.locator(".question [role=status]");
+    for (const which of ["one", "the other"]) {
+      const ref = await inHand();
+      const question = `Is the label out, and good? Serial number ${jobAt(station, ref)?.serial}`;
+      expect([which, await told.textContent()]).toEqual([which, question]);
+      await say(station, ref, "good");
+      await expect.poll(inHand).not.toBe(ref);
+    }
+  });
+
   test("what is said of a label of which nothing is asked answers no question that comes up on its way", async (t) => {
     const { shop, station } = await lineOf(t, w, { eyes: "hand" });
     const { job_ref: ref } = await shop.issue();
