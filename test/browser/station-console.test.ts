@@ -933,6 +933,24 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await button(page, "Found and destroyed").isDisabled()).toBe(true);
   });
 
+  test("a tap on Seen to that a longer list above has moved sees to nothing", async (t) => {
+    const station = await running(t, w.url, await printShop(w), HAND);
+    for (const jobRef of ["pj_1", "pj_2"])
+      station.store.quarantine({ jobRef, attemptId: null, code: "SCAN_MISMATCH", message: "refused", what: "{}" });
+    const { page } = await visit(t, station, {}, "#labels");
+    await wedge(page, OPERATOR.badge);
+    await page.locator(".operator.is-in").waitFor();
+    const seenTo = await centre(button(page, "Seen to").last());
+    await inThatMoment(page, async () => {
+      station.store.label("printer", "unexplained", "its counter went from 7 to 8 without a job");
+      await ask(station, "POST", "/api/pause", {});
+      await button(page, "Explain").waitFor();
+      await page.mouse.click(...seenTo);
+    });
+    await button(page, "Seen to").last().click({ trial: true });
+    expect(station.state().quarantine).toHaveLength(2);
+  });
+
   test("a badge that is scanned twice leaves what is asked of its owner; somebody else's takes it away", async (t) => {
     const shop = await printShop(w);
     const operators = [OPERATOR, { id: "op-8", name: "Bea", badge: "B-0008" }];
