@@ -33,7 +33,6 @@ export function listenTo(url: string, { opened, refused, ended, events }: Handle
     heard();
     source.addEventListener("open", () => {
       heard();
-      state.value = "live";
       opened();
     });
     source.addEventListener("error", () => {
@@ -48,6 +47,7 @@ export function listenTo(url: string, { opened, refused, ended, events }: Handle
       source.addEventListener(name, (event) => {
         heard();
         handle(JSON.parse((event as MessageEvent<string>).data));
+        if (wanted) state.value = "live"; // not as soon as it is open: on a slow line what the page knew would be taken for news
       });
   }
 

@@ -428,6 +428,19 @@ describe.skipIf(!executable)("the console", async () => {
     await Promise.all([green.waitFor(), told(3_602_000, next, earlier)]);
   });
 
+  test("a page that was asleep says that what it shows may be old until it has heard how the station is, and not only reached it", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    await isAsked(station, (await shop.issue()).job_ref, "attest");
+    const { page } = await visit(t, station);
+    await button(page, "Label is out and good").click({ trial: true });
+    const tell = await toldBy(page);
+    await sleep(TWICE_MS); // it is open by then
+    expect(await page.getByText("This page has lost the station").count()).toBe(1);
+    expect(await button(page, "Label is out and good").isDisabled()).toBe(true);
+    await tell(station.state());
+    await page.getByText("This page has lost the station").waitFor({ state: "detached" });
+  });
+
   test("who destroys void labels is told before it is done how many there are, and that the good one of the same number is kept", async (t) => {
     const { shop, station } = await lineOf(t, w, { eyes: "hand", rfid: true });
     const { page } = await visit(t, station);
