@@ -552,6 +552,13 @@ describe.skipIf(!executable)("the console", async () => {
     await closeContext(context);
   });
 
+  test("a browser that translates pages leaves this one alone: what it has put into a text's place doesn't follow the floor", async () => {
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      expect(await page.evaluate("document.documentElement.translate")).toBe(false);
+      expect(await page.getAttribute("meta[name=google]", "content")).toBe("notranslate");
+    });
+  });
+
   test("who doesn't see the page change is told where it has come to; who chooses a language stays where he chooses", async () => {
     const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
     const at = async () => [await page.title(), await page.evaluate("document.activeElement.textContent")];

@@ -441,6 +441,12 @@ describe.skipIf(!executable)("the console", async () => {
     await page.getByText("This page has lost the station").waitFor({ state: "detached" });
   });
 
+  test("a browser that translates pages leaves this one alone: what it has put into a text's place doesn't follow the station", async (t) => {
+    const { page } = await visit(t, await running(t, w.url, await printShop(w), HAND));
+    expect(await page.evaluate("document.documentElement.translate")).toBe(false);
+    expect(await page.getAttribute("meta[name=google]", "content")).toBe("notranslate");
+  });
+
   test("who destroys void labels is told before it is done how many there are, and that the good one of the same number is kept", async (t) => {
     const { shop, station } = await lineOf(t, w, { eyes: "hand", rfid: true });
     const { page } = await visit(t, station);
