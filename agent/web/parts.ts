@@ -84,10 +84,13 @@ type Cover = "sheet" | "screen";
 /** What lies over the page, or did this moment: the second of two taps on it isn't meant for what comes to light. */
 export const covered = signal<Cover | undefined>(undefined);
 let uncovers: ReturnType<typeof setTimeout> | undefined;
+/** Where the focus was before anything of what lies over the page, or did this moment: what follows upon a sheet finds it nowhere. */
+let under: Element | null = null;
 /** It takes the focus, which goes back to where it was as late as that. From its first moment on: a tap may come before the frame that draws it. */
 export function useCover(by: Cover, focus: () => void): void {
   useLayoutEffect(() => {
-    const before = document.activeElement;
+    const before = document.activeElement === document.body ? under : document.activeElement;
+    under = before;
     clearTimeout(uncovers);
     covered.value = by;
     focus();
@@ -95,6 +98,7 @@ export function useCover(by: Cover, focus: () => void): void {
       covered.value = by;
       uncovers = setTimeout(() => {
         covered.value = undefined;
+        under = null;
         if (before instanceof HTMLElement && document.activeElement === document.body) before.focus();
       }, READ_MS);
     };

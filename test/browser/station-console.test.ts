@@ -1675,6 +1675,22 @@ describe.skipIf(!executable)("the console", async () => {
       await expect.poll(since).not.toBe(before);
       expect(await page.evaluate("told")).toEqual([]);
     });
+    test("what has the focus has it again once nothing lies over it, also where signing in came before the question whether one is sure", async (t) => {
+      const { page } = await visit(t, station);
+      const focused = () => page.evaluate('document.activeElement.closest("button")?.textContent ?? ""');
+      for (const isIn of [false, true]) {
+        await button(page, /^Misprint/).click({ trial: true });
+        await button(page, /^Misprint/).focus();
+        await page.keyboard.press("Enter");
+        if (!isIn) {
+          await page.locator("dialog .pad").waitFor();
+          await wedge(page, OPERATOR.badge);
+        }
+        await page.locator("dialog .answers").waitFor();
+        await page.keyboard.press("Escape");
+        await expect.poll(focused).toContain("Misprint");
+      }
+    });
     test("a person's keys do what keys do: Tab moves, Enter and the space bar press", async (t) => {
       const { page } = await visit(t, station);
       await button(page, "Pause").click({ trial: true });
