@@ -915,6 +915,32 @@ describe.skipIf(!executable)("the console", async () => {
     });
   });
 
+  test("what is typed is left as it is when another language is chosen", async () => {
+    const { page, context } = await opened(browser, { viewport: PANEL, locale: "en" });
+    await page.goto(`${w.url}/console`);
+    await page.click("input[value=client]");
+    await page.fill("input[name=client_id]", "wall screen");
+    await page.fill("input[name=client_secret]", "its secret");
+    await page.selectOption("header select", "de");
+    await page.getByRole("heading", { name: "Anmelden" }).waitFor();
+    expect([await page.inputValue("input[name=client_id]"), await page.inputValue("input[name=client_secret]")]).toEqual([
+      "wall screen",
+      "its secret",
+    ]);
+    await closeContext(context);
+    await signedIn(lead.secret, {}, async ({ page }) => {
+      for (const path of ["jobs", "stations", "products"]) {
+        await goTo(page, `/${path}`);
+        await page.fill("main input[type=search]", "Press 50");
+        for (const code of ["de", "en"]) {
+          await page.selectOption("header select", code);
+          await expect.poll(() => page.getAttribute("html", "lang")).toBe(code);
+        }
+        expect([path, await page.inputValue("main input[type=search]")]).toEqual([path, "Press 50"]);
+      }
+    });
+  });
+
   test("who comes to a product is told so, also while it loads and where there is none", async () => {
     await signedIn(lead.secret, {}, async ({ page }) => {
       await goTo(page, "/products");

@@ -1,6 +1,6 @@
 // Products with the stage that each has come to on its way to a passport.
 import type { ProductStage } from "#shared/states.ts";
-import { h } from "#shared/web/dom.ts";
+import { h, useEffect, useSignal } from "#shared/web/dom.ts";
 import type { Product } from "#shared/wire/products.ts";
 import { words } from "../language.ts";
 import { useList } from "../loading.ts";
@@ -35,6 +35,8 @@ function List({ name }: { name: string }) {
 export function Products() {
   const name = place.value.query.get("q") ?? "";
   const { products, common } = words();
+  const typed = useSignal(name); // another language takes nothing of it away
+  useEffect(() => void (typed.value = name), [name]);
   function find(event: SubmitEvent): void {
     event.preventDefault();
     const text = textIn(event);
@@ -43,7 +45,15 @@ export function Products() {
   const form = h(
     "form",
     { class: "find", role: "search", onSubmit: find },
-    h("input", { name: "text", type: "search", value: name, "aria-label": products.find, placeholder: products.find, maxLength: 200 }),
+    h("input", {
+      name: "text",
+      type: "search",
+      value: typed.value,
+      "aria-label": products.find,
+      placeholder: products.find,
+      maxLength: 200,
+      onInput: (event: Event) => (typed.value = (event.currentTarget as HTMLInputElement).value),
+    }),
     h("button", { type: "submit" }, common.search),
   );
   return [h(Title, { text: products.title, aside: form }), h(List, { name, key: name })];
