@@ -1629,6 +1629,11 @@ describe.skipIf(!executable)("the console", async () => {
             expect([view, viewport, await overflow(page), tabs]).toEqual([view, viewport, 0, 0]);
           }
         }
+        await page.setViewportSize({ width: 320, height: 568 });
+        await page.locator(".operator").click();
+        await page.locator("dialog .pad").waitFor();
+        const broken = `[...document.querySelectorAll(".pad strong")].filter((one) => one.offsetHeight > 1.5 * parseFloat(getComputedStyle(one).lineHeight)).map((one) => one.textContent)`;
+        expect([locale, await page.evaluate(broken)]).toEqual([locale, []]);
       },
     );
     test("a language that was chosen stays chosen", async (t) => {
