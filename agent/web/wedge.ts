@@ -3,7 +3,7 @@
 /** The longest pause between two keys of one scan: people pause longer, and Bluetooth scanners only a little less. */
 const GAP_MAX_MS = 90;
 const LEAST_LENGTH = 3;
-/** So soon after a character Enter presses nothing: a scanner hesitated before it, or types in a way that isn't understood here. */
+/** So soon after a character neither Enter nor the space bar presses anything: a scanner hesitated before it, or types in a way that isn't understood here. */
 const HESITATES_MS = 1_000;
 type Heard = {
   scan(text: string): void;
@@ -33,6 +33,7 @@ export function listenToWedge(target: Document, heard: Heard): void {
   };
   /** By when the keys were pressed, not by when this page found time for them. */
   const inBurst = ({ timeStamp }: KeyboardEvent) => text !== "" && timeStamp - last <= GAP_MAX_MS;
+  const isTyped = ({ timeStamp }: KeyboardEvent) => timeStamp - typedAt <= HESITATES_MS;
 
   function pressed(event: KeyboardEvent): void {
     const { key, timeStamp } = event;
@@ -47,7 +48,7 @@ export function listenToWedge(target: Document, heard: Heard): void {
       if (whole.length === 0) {
         // A person's Enter presses what is in focus, once; a scanner may end its scan with two.
         if (key === "Enter" && (event.repeat || timeStamp - ended <= GAP_MAX_MS)) swallow(event);
-        else if (key === "Enter" && timeStamp - typedAt <= HESITATES_MS) event.preventDefault(); // a PIN that was typed is entered all the same
+        else if (key === "Enter" && isTyped(event)) event.preventDefault(); // a PIN that was typed is entered all the same
         return;
       }
       ended = timeStamp;
@@ -67,6 +68,7 @@ export function listenToWedge(target: Document, heard: Heard): void {
     }
     if (!goesOn && key === " ") {
       text = "";
+      if (isTyped(event)) swallow(event);
       return; // presses the button in focus
     }
     text = (goesOn ? text : "") + key;
@@ -78,7 +80,7 @@ export function listenToWedge(target: Document, heard: Heard): void {
   }
   target.addEventListener("keydown", pressed, { capture: true });
   // Firefox presses a button with the space bar when it is let go.
-  target.addEventListener("keyup", (event) => event.key === " " && inBurst(event) && swallow(event), { capture: true });
+  target.addEventListener("keyup", (event) => event.key === " " && (inBurst(event) || isTyped(event)) && swallow(event), { capture: true });
 }
 
 /** A link that a keyboard layout has mangled, unless it is somebody's badge after all. */

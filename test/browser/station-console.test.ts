@@ -60,6 +60,7 @@ const TWICE_MS = 100;
 const ENDS = {
   Enter: { key: "Enter", code: "Enter", windowsVirtualKeyCode: 13, text: "\r" },
   Tab: { key: "Tab", code: "Tab", windowsVirtualKeyCode: 9 },
+  Space: { key: " ", code: "Space", windowsVirtualKeyCode: 32, text: " " },
 } as const;
 const HAND = { eyes: "hand", config: { attest: "operator" } } as const;
 
@@ -793,13 +794,14 @@ describe.skipIf(!executable)("the console", async () => {
     expect(open()).toHaveLength(2);
   });
 
-  test("the Enter of a scanner that hesitates before it answers nothing", async (t) => {
+  test("the Enter of a scanner that hesitates before it answers nothing, nor does a space within what it types", async (t) => {
     const { page, open } = await askedTwice(t);
     await button(page, "Label is out and good").click();
     await until(() => open().length === 1);
     await button(page, "Label is out and good").click({ trial: true }); // of the next label, and it has the focus
     expect(await page.evaluate("document.activeElement.textContent")).toBe("Label is out and good");
     await wedge(page, "https://id.example.com/01/04006381333931/21/1", ["Enter"], 300);
+    await wedge(page, "CARTON", ["Space"], 300);
     await shows(page, ["bad", "Unknown code"], () => wedge(page, "B-9999"));
     expect(open()).toHaveLength(1);
   });
