@@ -19,9 +19,9 @@ const TUNES: Record<Colour, { wave: OscillatorType; tones: Tone[] }> = {
 const LOUD = 0.25;
 let context: AudioContext | undefined;
 
-/** Browsers are silent until somebody has touched the page; the state says so rather than failing. */
+/** Browsers are silent until somebody has touched the page; the state says so rather than failing. Some are told to let no page make sounds. */
 export function sound(colour: Colour): void {
-  if (muted.peek()) return;
+  if (muted.peek() || !("AudioContext" in globalThis)) return;
   context ??= new AudioContext();
   if (context.state === "suspended") void context.resume();
   const { wave, tones } = TUNES[colour];

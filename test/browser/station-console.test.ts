@@ -1667,6 +1667,15 @@ describe.skipIf(!executable)("the console", async () => {
       await page.reload();
       expect(await button(page, "Sound is off").getAttribute("aria-pressed")).toBe("false");
     });
+    test("in a browser that lets no page make sounds, results come and go all the same", async (t) => {
+      const { page } = await visit(t, station);
+      await page.addInitScript("delete globalThis.AudioContext");
+      await page.reload();
+      await page.locator(".side").waitFor();
+      await wedge(page, OPERATOR.badge);
+      await page.locator(".frame", { hasText: "Ada" }).waitFor();
+      await page.locator(".frame").waitFor({ state: "detached" });
+    });
     test("who listens to the page is told what is asked, once, and not again each second how long it has been asked", async (t) => {
       const { page } = await visit(t, station);
       await page.clock.install();
