@@ -1,5 +1,5 @@
 // The line: the label in hand, how far it is, and what comes next.
-import { h, signal } from "#shared/web/dom.ts";
+import { h, signal, useLayoutEffect, useRef } from "#shared/web/dom.ts";
 import { jobPath, rankOf } from "#shared/states.ts";
 import { Button, Fact, Name, shape, useRead } from "./parts.ts";
 import { Question } from "./question.ts";
@@ -24,11 +24,25 @@ function inHand(now: State): Job | undefined {
   return job;
 }
 
+/** Scrolled, the page gets no shorter: what stands above would come down, and an answer under the finger that was meant for what is gone. */
+function useLength() {
+  const main = useRef<HTMLElement>(null);
+  const was = useRef(0);
+  useLayoutEffect(() => {
+    const { current } = main;
+    if (!current) return;
+    current.style.minHeight = `${was.current}px`; // before anything asks where the page is scrolled to: by then it has come down
+    if (scrollY === 0) current.style.minHeight = "";
+    was.current = current.offsetHeight;
+  });
+  return main;
+}
+
 export function Line({ now }: { now: State }) {
   const job = inHand(now);
   return h(
     "main",
-    { class: "line" },
+    { class: "line", ref: useLength() },
     h("h1", { class: "hidden" }, say().line),
     h("div", { class: "work" }, job ? h(Work, { now, job }) : h(Idle, { now })),
     h(Side, { now }),

@@ -864,6 +864,26 @@ describe.skipIf(!executable)("the console", async () => {
     expect(await inHand()).toBe(newer.serial); // the one that was looked for
   });
 
+  test("what goes below a question brings none of its answers under a finger that was meant for it, wherever one has scrolled to", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    await isAsked(station, (await shop.issue()).job_ref, "attest");
+    for (const viewport of [PHONE, { width: 915, height: 412 }]) {
+      const { page } = await visit(t, station, { viewport });
+      const tell = await toldBy(page);
+      const now = station.state();
+      const open = ["1", "2", "3"].map((n) => ({ ...now.jobs[0], attempt_id: n }));
+      await tell({ ...now, jobs: open });
+      await page.locator(".others button").nth(1).waitFor();
+      await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)");
+      await page.locator(".others button").last().scrollIntoViewIfNeeded();
+      const place = async () => (await page.locator(".question .answers").boundingBox())?.y;
+      const before = await place();
+      await tell({ ...now, jobs: open.slice(0, 1) });
+      await page.locator(".others").waitFor({ state: "detached" });
+      expect([viewport, await place()]).toEqual([viewport, before]);
+    }
+  });
+
   test("a label that is asked about once more stays in hand; another that asks can be picked though labels pass by without a pause", async (t) => {
     const { shop, station } = await lineOf(t, w, HAND);
     const { job_ref: ref } = await shop.issue();
