@@ -16,7 +16,7 @@ import { instant } from "./instant.ts";
 import { emit } from "./outbox.ts";
 import * as products from "./products.ts";
 import { SERIALS_OF_A_TENANT, serialsAt } from "./serial-numbers.ts";
-import { fresh, secretOf } from "./serial-secrets.ts";
+import { begin, renewedUnopened, secretOf } from "./serial-secrets.ts";
 
 export type Row = typeof serials.$inferSelect;
 const ROWS_AT_ONCE = 100; // as many values as a statement takes with room to spare
@@ -35,12 +35,12 @@ const takePlaces = prepared(
 async function take(tx: Tx, tenantId: string, count: number, seal: Seal): Promise<{ secret: Buffer; from: number }> {
   let taken = await takePlaces.get({ tenantId, count });
   if (!taken) {
-    const row = { tenantId, ...(await fresh(tx, seal)), next: 1 };
-    await tx.db.insert(serialCounters).values(row).onConflictDoNothing();
+    await begin(tx, tenantId, seal); // made by a node of the version before
     taken = await takePlaces.get({ tenantId, count });
   }
   if (!taken || taken.next - 1 > SERIALS_OF_A_TENANT) throw new Error(`tenant ${tenantId} has no serials left`);
-  return { secret: secretOf(taken, seal), from: taken.next - count };
+  const from = taken.next - count;
+  return { secret: secretOf(from === 1 ? await renewedUnopened(tx, taken, seal) : taken, seal), from };
 }
 
 const COLUMNS = placesOf(serials);

@@ -10,7 +10,7 @@ export type Closed = { kind: "webhook" | "serial" | "signing"; keyId: string | n
 const places = [
   { kind: "webhook", table: webhooks, column: webhooks.secret },
   { kind: "webhook", table: webhooks, column: webhooks.previousSecret, until: webhooks.previousUntil },
-  { kind: "serial", table: serialCounters, column: serialCounters.sealed },
+  { kind: "serial", table: serialCounters, column: serialCounters.sealed, given: gt(serialCounters.next, 1) }, // before the first serial another one does as well
 ] as const;
 
 /** Those that are still needed: a secret that was replaced signs for a day beside the one that replaced it, and stays. */
@@ -18,7 +18,7 @@ export async function countByKey(tx: Tx): Promise<Closed[]> {
   const found: Closed[] = [];
   for (const { kind, table, column, ...rest } of places) {
     const keyId = sql<string | null>`substr(${column}, 1, ${sql.raw(String(ID_LENGTH))})`;
-    const where = "until" in rest ? and(isNotNull(column), gt(rest.until, tx.now)) : undefined;
+    const where = "until" in rest ? and(isNotNull(column), gt(rest.until, tx.now)) : "given" in rest ? rest.given : undefined;
     const rows = await tx.db.select({ keyId, secrets: count() }).from(table).where(where).groupBy(keyId);
     found.push(...rows.map((row) => ({ kind, ...row })));
   }

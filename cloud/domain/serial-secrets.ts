@@ -1,11 +1,11 @@
 // What makes a tenant's serials unguessable: a secret that lies sealed in its row, is opened when serials are allocated, and can't be replaced by another.
 import { randomBytes } from "node:crypto";
-import { and, asc, eq, gt, isNull, like, lt, or } from "../store/drizzle.ts";
+import { and, asc, eq, gt, isNull, like, lt, notInArray, or } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { keyIdOf, type Opener, type Seal } from "../seal.ts";
-import { counters, serialCounters } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import { counters, serialCounters, tenants } from "../store/schema.ts";
+import { together, type Tx } from "../store/store.ts";
 
 type Row = typeof serialCounters.$inferSelect;
 type Kept = Pick<Row, "secret" | "sealed">;
@@ -33,6 +33,14 @@ export function secretOf(kept: Kept, opener: Opener): Buffer {
   throw Object.assign(new Refusal("SERIALS_UNAVAILABLE", message, undefined, { "retry-after": String(RETRY_S) }), { cause });
 }
 
+/** Of which no serial was given out yet, and which can't be opened: another one takes its place. */
+export async function renewedUnopened(tx: Tx, row: Row, seal: Seal): Promise<Kept> {
+  if (opened(row, seal)) return row;
+  const kept = await fresh(tx, seal);
+  await tx.db.update(serialCounters).set(kept).where(eq(serialCounters.tenantId, row.tenantId));
+  return kept;
+}
+
 const UNTIL = eq(counters.name, "serials_in_clear_until");
 /** Nodes of the version before may run: they read secrets in clear only. */
 async function maybeReadInClear(tx: Tx): Promise<boolean> {
@@ -40,10 +48,29 @@ async function maybeReadInClear(tx: Tx): Promise<boolean> {
   return row !== undefined && (row.value < 0 || tx.now < row.value);
 }
 
-/** A new tenant's. */
-export async function fresh(tx: Tx, seal: Seal): Promise<Kept> {
+async function fresh(tx: Tx, seal: Seal): Promise<Kept> {
   const secret = randomBytes(SECRET_BYTES);
   return (await maybeReadInClear(tx)) ? { secret, sealed: null } : sealedBy(seal, secret);
+}
+
+/**
+ * The tenant's, where it has none. It comes with the tenant and not with its first serial: from a backup taken between the two others would be made than those
+ * that are on labels, which could meet them, and no label that the restore has lost could be told from one that was made up.
+ */
+export async function begin(tx: Tx, tenantId: string, seal: Seal): Promise<void> {
+  await tx.db
+    .insert(serialCounters)
+    .values({ tenantId, ...(await fresh(tx, seal)), next: 1 })
+    .onConflictDoNothing();
+}
+
+/** Of the first tenant, which is there before anything can be sealed, and of those that a version before made: so many, and whether there may be more. */
+export async function beginMissing(tx: Tx, seal: Seal, most: number): Promise<boolean> {
+  const begun = tx.db.select({ id: serialCounters.tenantId }).from(serialCounters);
+  const isMissing = notInArray(tenants.id, begun);
+  const rows = await tx.db.select({ id: tenants.id }).from(tenants).where(isMissing).orderBy(asc(tenants.id)).limit(most);
+  await together(rows.map(({ id }) => begin(tx, id, seal)));
+  return rows.length === most;
 }
 
 /**

@@ -5,12 +5,14 @@ import { newIdIn } from "./ids.ts";
 import { invalid, Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import type { Tenant, TenantCreate, TenantPatch, TenantTerms } from "#shared/wire/tenants.ts";
+import type { Seal } from "../seal.ts";
 import { tenants } from "../store/schema.ts";
 import { LOCKED, run, type Tx } from "../store/store.ts";
 import * as apiKeys from "./api-keys.ts";
 import * as audit from "./audit.ts";
 import { instant } from "./instant.ts";
 import { newestOf, type PageQuery } from "./page.ts";
+import * as serialSecrets from "./serial-secrets.ts";
 
 type Row = typeof tenants.$inferSelect;
 
@@ -36,10 +38,15 @@ const rowOf = (now: number, id: string, { name, sandbox = false, expiresAt, tier
   updatedAt: now,
 });
 
-export async function create(tx: Tx, input: TenantCreate): Promise<{ tenant: Tenant; adminKey: { id: string; secret: string } }> {
+export async function create(
+  tx: Tx,
+  input: TenantCreate,
+  seal: Seal,
+): Promise<{ tenant: Tenant; adminKey: { id: string; secret: string } }> {
   const row = rowOf(tx.now, newIdIn(tx), input);
   await tx.db.insert(tenants).values(row);
   await audit.beginChain(tx, row.id);
+  await serialSecrets.begin(tx, row.id, seal);
   const { id, secret } = await apiKeys.insert(tx, row.id, { name: "admin", scopes: ["*:*"] });
   return { tenant: toWire(row), adminKey: { id, secret } };
 }

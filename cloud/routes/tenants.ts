@@ -17,8 +17,8 @@ export const tenants: Route[] = [
     replies: { 201: TenantMinted },
     audit: "tenant.created",
     replay: { hide: ["adminKey.secret"] },
-    run: async ({ tx, body }) => {
-      const { tenant, adminKey } = await domain.create(tx, body);
+    run: async ({ tx, body, deps }) => {
+      const { tenant, adminKey } = await domain.create(tx, body, deps.seal);
       return {
         status: 201,
         body: { data: tenant, adminKey },

@@ -42,6 +42,8 @@ export async function sealAtStart(store: Store, log: Logger, seal: Seal): Promis
   try {
     const serials = await store.write("serial secrets", (tx) => serialSecrets.beginSealing(tx, seal, store.sole !== undefined));
     if (serials > 0) tellResealed(log, seal, { serials });
+    for (let areMore = true; areMore;)
+      areMore = await store.write("serial secrets", (tx) => serialSecrets.beginMissing(tx, seal, SLICE_ROWS));
   } finally {
     store.sole?.overwrites(false);
   }

@@ -7,6 +7,7 @@ import { limits } from "#shared/limits.ts";
 import { exported } from "../../cloud/domain/carriers.ts";
 import { afterRestore, warnOfSerials } from "../../cloud/domain/restored.ts";
 import { permuted, placeOf, SERIALS_OF_A_TENANT, serialsAt } from "../../cloud/domain/serial-numbers.ts";
+import { DEFAULT_TENANT } from "../../cloud/domain/tenants.ts";
 import { and, eq, inArray, sql } from "../../cloud/store/drizzle.ts";
 import { counters, serialCounters, serials } from "../../cloud/store/schema.ts";
 import { startDistance } from "../../fixtures/distance.ts";
@@ -535,6 +536,20 @@ describe("labels that a restore has lost", () => {
       { recovered: 0, known: 3, refused: 0 },
       { recovered: 3, known: 0, refused: 0 },
     ]);
+  });
+
+  test("come back also where they were their tenant's first, and the backup is from before any was given out", async () => {
+    const home = await printShop(w);
+    const isOurs = inArray(serialCounters.tenantId, [home.tenantId, DEFAULT_TENANT]); // nor has the latter ever given one out
+    const backup = await w.store.read("backup", ({ db }) => db.select().from(serialCounters).where(isOurs));
+    expect(backup).toHaveLength(2);
+    const lost = await lose(home, 3);
+    await w.store.write("restored", async (tx) => {
+      await tx.db.delete(serialCounters).where(isOurs);
+      await tx.db.insert(serialCounters).values(backup);
+      await afterRestore(tx, { takenAt: new Date(tx.now).toISOString(), logSize: 0 });
+    });
+    expect((await recover(home, labelsOf(home, lost))).body.results).toEqual(fates(lost, "recovered"));
   });
 
   test("are no serials that were never given out, nor another tenant's, nor those of other products", async () => {
