@@ -27,10 +27,16 @@ export const isWaiting = (): boolean => busy.value.length > 0;
 export const isBeingSaid = (title: string, { serial }: About): boolean =>
   busy.value.some((one) => one.title === title && one.serial === serial);
 
+/** So long a button that was pressed waits for a badge: whoever comes later hasn't looked at what it was about, and only signs in. */
+const MEANT_MS = 60_000;
 export function openSignIn(act?: () => void, said?: Said): void {
   pin.value = "";
   pinFault.value = undefined;
-  sheet.value = { kind: "sign-in", ...(act ? { act, said } : {}) };
+  const meant: Sheet = { kind: "sign-in", ...(act ? { act, said } : {}) };
+  sheet.value = meant;
+  setTimeout(() => {
+    if (sheet.peek() === meant) sheet.value = { kind: "sign-in" };
+  }, MEANT_MS);
 }
 export const closeSheet = (): void => void (sheet.value = undefined);
 const signedIn = (act: () => void, said?: Said): void => (here.peek() ? act() : openSignIn(act, said));

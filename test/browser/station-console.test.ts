@@ -639,6 +639,24 @@ describe.skipIf(!executable)("the console", async () => {
     await expect.poll(() => stateInCloud(shop, ref)).toBe("PRINTED_ATTESTED");
   });
 
+  test("what was pressed before anybody was signed in is no word of whoever shows a badge a minute later", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    const { job_ref: ref, serial } = await shop.issue();
+    await isAsked(station, ref, "attest");
+    const { page } = await visit(t, station);
+    await page.clock.install();
+    await button(page, "Label is out and good").click();
+    const pressed = page.locator("dialog", { hasText: `Label is out and good${serial}` });
+    await pressed.waitFor();
+    await page.clock.fastForward(60_000);
+    await pressed.waitFor({ state: "detached" });
+    await page.locator("dialog .pad").waitFor();
+    await wedge(page, OPERATOR.badge);
+    await page.getByText("Ada says:").waitFor();
+    await button(page, "Label is out and good").click({ trial: true });
+    expect(asked(station, ref)).toBe("attest");
+  });
+
   test("a page left open over an upgrade says so, keeps what is typed and asked, and loads itself anew once nobody needs it", async (t) => {
     const { shop, station } = await lineOf(t, w, HAND);
     const { job_ref: ref, digital_link: link } = await shop.issue();
