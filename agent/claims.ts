@@ -150,6 +150,7 @@ export function claimsOf(deps: ClaimDeps) {
     const came = most > 0 ? await claim(most) : 0;
     if (came > 0) wariness.claimed();
     wasEmpty = came < most;
+    if (came === carried) wake(); // printers that begin none of these may wait for the next ones
   }
   const { wake, end } = startRounds(clock, async () => {
     try {

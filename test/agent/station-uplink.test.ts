@@ -139,6 +139,27 @@ test("claims that are done and answered to nobody, again and again, use up no jo
   await Promise.all(jobs.map(({ job_ref: ref }) => sealed(shop, ref)));
 });
 
+test("after an outage as many jobs lie ahead as before it, also while no printer is free to begin one of them", async (t) => {
+  const own = await world({}, t.onTestFinished);
+  const [shop, net] = [await printShop(own), await netTo(t, own)];
+  net.alter((_passing, answer) => answer.replace(/"poll_interval_ms":\d+/, '"poll_interval_ms":3600000')); // no later poll brings them either
+  let [cut, skewMs] = [0, 0];
+  const options = { eyes: "hand", settings: { claim: { ahead: 6, leaseSeconds: 60 } } } as const;
+  const station = await running(t, net.url, shop, options, { clock: { ...systemClock, now: () => Date.now() + skewMs } });
+  await hasClaimed(net);
+  net.rule(({ path }) => (path.endsWith("/claim/batch") ? ((cut += 1), "cut") : "pass"));
+  station.wake();
+  await until(() => cut > 0);
+  skewMs += 31_000;
+  own.later(31_000);
+  net.ahead(skewMs);
+  const jobs = await Promise.all(Array.from({ length: 6 }, () => shop.issue()));
+  net.rule(() => "pass");
+  station.wake();
+  await until(() => station.state().jobs.length === jobs.length);
+  expect(new Set(station.state().jobs.map(({ job_ref }) => job_ref))).toEqual(new Set(jobs.map(({ job_ref }) => job_ref)));
+});
+
 describe.concurrent("an answer stalls behind its head", () => {
   const stalls = async (t: Ends, isSo: (n: number) => boolean, callMs: number) => {
     const shop = await printShop(w);
