@@ -17,7 +17,7 @@ import { warinessOf } from "./wariness.ts";
 const POLL_MS = 2_000; // until the cloud has said otherwise
 const INFO_MS = 300_000;
 const ALONE_AGAIN_MS = 300_000; // until another job is claimed where the answer for one alone never came
-const WIDER_AFTER = 8; // answers that brought as many jobs as were asked for: then it is twice as many
+const WIDER_AFTER = 8; // answers that brought as many: then twice as many jobs are asked for at a time
 const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
 /** `again`: the one before it wasn't answered either. */
@@ -44,7 +44,7 @@ export function claimsOf(deps: ClaimDeps) {
   }
   /** As many jobs as one answer is known to bring over this line: what is claimed and doesn't come is an attempt less that each has. */
   let carried = Infinity;
-  let answered = 0;
+  let answered = 0; // claims, with as many
   let infoAt = -Infinity;
   const wariness = warinessOf(floor);
 
@@ -87,9 +87,10 @@ export function claimsOf(deps: ClaimDeps) {
     const leaseUntil = isAnew ? at + leaseSeconds * 1_000 : 0;
     for (const claimed of said.value.claims) await take(claimed, leaseUntil);
     keep(null);
-    if (said.value.claims.length >= carried) answered += 1;
-    if (answered === WIDER_AFTER) [carried, answered] = [2 * carried, 0];
-    return said.value.claims.length;
+    const came = said.value.claims.length;
+    if (came >= carried) answered += 1; // one with fewer proves nothing
+    if (answered === WIDER_AFTER) [carried, answered] = [carried * 2, 0];
+    return came;
   }
 
   async function verified(claimed: Claimed) {

@@ -160,6 +160,35 @@ test("after an outage as many jobs lie ahead as before it, also while no printer
   expect(new Set(station.state().jobs.map(({ job_ref }) => job_ref))).toEqual(new Set(jobs.map(({ job_ref }) => job_ref)));
 });
 
+test("where answers with one job come through and longer ones don't, answers with none widen nothing: each job costs one attempt, however long the line was idle", async (t) => {
+  const own = await world({}, t.onTestFinished);
+  const [shop, net] = [await printShop(own), await netTo(t, own)];
+  let [claims, lost, skewMs] = [0, 0, 0];
+  net.alter(({ path }, answer) => {
+    if (!path.endsWith("/claim/batch")) return answer.replace(/"poll_interval_ms":\d+/, '"poll_interval_ms":20');
+    claims += 1;
+    if ((JSON.parse(answer) as { claims: unknown[] }).claims.length < 2) return answer;
+    lost += 1;
+    throw new Error("too much for this line");
+  });
+  const jobs = await Promise.all(Array.from({ length: 4 }, () => shop.issue()));
+  const options = { settings: { claim: { ahead: 4, leaseSeconds: 60 } } } as const;
+  await running(t, net.url, shop, options, { clock: { ...systemClock, now: () => Date.now() + skewMs } });
+  const pass = (ms: number) => {
+    skewMs += ms;
+    own.later(ms);
+    net.ahead(skewMs);
+  };
+  await until(() => lost > 0);
+  pass(31_000);
+  const before = claims;
+  await until(() => claims > before + 40);
+  pass(31_000);
+  await Promise.all(jobs.map(({ job_ref: ref }) => sealed(shop, ref)));
+  const attempts = (await shop.admin.get("/aidc/jobs")).body.data.map(({ attempt }: { attempt: number }) => attempt);
+  expect(attempts).toEqual([2, 2, 2, 2]);
+});
+
 describe.concurrent("an answer stalls behind its head", () => {
   const stalls = async (t: Ends, isSo: (n: number) => boolean, callMs: number) => {
     const shop = await printShop(w);
