@@ -20,8 +20,8 @@ const ALONE_AGAIN_MS = 300_000; // until another job is claimed where the answer
 const WIDER_AFTER = 8; // answers that brought as many: then twice as many jobs are asked for at a time
 const ASIDE_MAX = 50; // jobs that wait for a person, or for a printer that doesn't work now, before they can even begin
 
-/** `again`: the one before it wasn't answered either. */
-export type Asked = { key: string; body: ClaimBatch; at: number; again?: true };
+/** `forMs`: until another is asked in its place, where that isn't after half a lease. */
+export type Asked = { key: string; body: ClaimBatch; at: number; forMs?: number };
 type ClaimDeps = LeaseDeps & {
   standing: Standing;
   time: CloudTime;
@@ -65,15 +65,16 @@ export function claimsOf(deps: ClaimDeps) {
   async function claim(most: number): Promise<number> {
     const needs: ClaimBatch["needs"] = working().some(({ rfid }) => rfid) ? ["qr", "rfid"] : ["qr"];
     const { leaseSeconds } = config.claim;
+    const halfMs = leaseSeconds * 500;
     const ageMs = clock.now() - (asked?.at ?? -Infinity); // below zero where the clock was ahead when it was asked: how old it is nobody knows
-    const isAnew = !asked || ageMs < 0 || ageMs > Math.max(leaseSeconds * 500, asked.again ? ALONE_AGAIN_MS : 0);
+    const isAnew = !asked || ageMs < 0 || ageMs > (asked.forMs ?? halfMs);
     if (asked && isAnew) [carried, answered] = [1, 0];
     if (!asked || isAnew)
       asked = {
         key: randomUUID(),
         at: clock.now(),
         body: { needs, max: Math.min(most, carried), lease_seconds: leaseSeconds, ...(config.station ? { station: config.station } : {}) },
-        ...(asked ? { again: true as const } : {}),
+        ...(asked ? { forMs: Math.max(halfMs, ALONE_AGAIN_MS) } : {}),
       };
     const { key, body, at } = asked;
     const said = await cloud.claim(body, key);
