@@ -1712,7 +1712,8 @@ describe.skipIf(!executable)("the console", async () => {
       await page.locator(".side").waitFor();
       await wedge(page, OPERATOR.badge);
       await page.locator(".frame", { hasText: "Ada" }).waitFor();
-      await expect.poll(() => page.locator(".frame").count()).toBe(0);
+      await page.locator(".frame").waitFor({ state: "detached" });
+      expect(await page.evaluate("'AudioContext' in globalThis")).toBe(false);
     });
     test("who listens to the page is told what is asked, once, and not again each second how long it has been asked", async (t) => {
       const { page } = await visit(t, station);
