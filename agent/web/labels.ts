@@ -29,6 +29,7 @@ export function Labels({ now }: { now: State }) {
         ),
       ),
     ),
+    now.quarantine.length > 0 && h(Quarantine, { all: now.quarantine }), // above what grows and shrinks with each label
     h(
       Panel,
       { title: words.openLabels },
@@ -51,7 +52,6 @@ export function Labels({ now }: { now: State }) {
             now.recent.map((job) => h(Recent, { key: job.attempt_id, job })),
           ),
     ),
-    now.quarantine.length > 0 && h(Quarantine, { now }),
   );
 }
 
@@ -72,9 +72,9 @@ function OpenLabel({ row, now }: { row: Label; now: State }) {
   );
 }
 
-function Quarantine({ now: { quarantine: all, ledger, recent } }: { now: State }) {
+function Quarantine({ all }: { all: State["quarantine"] }) {
   const words = say();
-  const isRead = useRead(`${all.map(({ n }) => n).join()} ${ledger.open.length} ${recent.length}`); // longer lists above move it
+  const isRead = useRead(all.map(({ n }) => n).join());
   return h(
     Panel,
     { title: words.quarantine },
