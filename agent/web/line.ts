@@ -24,7 +24,7 @@ function inHand(now: State): Job | undefined {
   return job;
 }
 
-/** Scrolled, the page gets no shorter: what stands above would come down, and an answer under the finger that was meant for what is gone. */
+/** Scrolled, the page gets no shorter than to where one sees: what stands above would come down, and an answer under the finger that was meant for what is gone. */
 function useLength() {
   const main = useRef<HTMLElement>(null);
   const was = useRef(0);
@@ -32,7 +32,8 @@ function useLength() {
     const { current } = main;
     if (!current) return;
     current.style.minHeight = `${was.current}px`; // before anything asks where the page is scrolled to: by then it has come down
-    if (scrollY === 0) current.style.minHeight = "";
+    const seen = innerHeight - current.getBoundingClientRect().top;
+    current.style.minHeight = scrollY === 0 ? "" : `${Math.min(was.current, seen)}px`;
     was.current = current.offsetHeight;
   });
   return main;

@@ -902,6 +902,30 @@ describe.skipIf(!executable)("the console", async () => {
     }
   });
 
+  test("a page that was scrolled down a long list ends where one sees once the list is gone, and at its top is no longer than it has to be", async (t) => {
+    const { shop, station } = await lineOf(t, w, HAND);
+    await isAsked(station, (await shop.issue()).job_ref, "attest");
+    const { page } = await visit(t, station, { viewport: PHONE });
+    const tell = await toldBy(page);
+    const now = station.state();
+    const height = () => page.evaluate<number>("document.querySelector('main').getBoundingClientRect().bottom + scrollY");
+    await tell(now);
+    await button(page, "Label is out and good").click({ trial: true });
+    const short = await height();
+    await tell({ ...now, jobs: Array.from({ length: 50 }, (_, n) => ({ ...now.jobs[0], attempt_id: String(n) })) });
+    await page.locator(".others button").nth(48).waitFor();
+    await page.evaluate("scrollTo(0, 800)");
+    for (const scrolled of [800, 20]) {
+      await page.evaluate(`scrollTo(0, ${scrolled})`);
+      await tell(now);
+      await expect.poll(height).toBeLessThanOrEqual(Math.max(short, scrolled + PHONE.height));
+      expect(await page.evaluate("scrollY")).toBe(scrolled);
+    }
+    await page.evaluate("scrollTo(0, 0)");
+    await tell(now);
+    await expect.poll(height).toBe(short);
+  });
+
   test("a label that is asked about once more stays in hand; another that asks can be picked though labels pass by without a pause", async (t) => {
     const { shop, station } = await lineOf(t, w, HAND);
     const { job_ref: ref } = await shop.issue();
