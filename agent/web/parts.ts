@@ -57,10 +57,16 @@ export const Button = ({ title, sub, tone = "plain", big = false, disabled = fal
     h("span", { class: "button-text" }, h("strong", null, title), sub ? h("small", null, sub) : undefined),
   );
 
-/** Where a panel plays mouse, a press that began before something else came under it is a click as soon as the glove is lifted. */
+/** Where a panel plays mouse, a press of a button that began before something else came under it is a click as soon as the glove is lifted. */
 let isPressed = false;
-for (const [kind, is] of Object.entries({ pointerdown: true, pointerup: false, pointercancel: false }))
-  addEventListener(kind, () => (isPressed = is), { capture: true });
+addEventListener(
+  "pointerdown",
+  ({ button, target }) => (isPressed = button === 0 && target instanceof Element && target.closest("button") !== null),
+  { capture: true },
+);
+// A move with nothing pressed ends it as well: a dialog of the browser's or the system's may have taken its end.
+for (const kind of ["pointermove", "pointerup", "pointercancel"] as const)
+  addEventListener(kind, ({ buttons }) => (isPressed &&= buttons !== 0), { capture: true });
 
 const READ_MS = 600;
 /** The question, once it has stood long enough to be read: an earlier tap was meant for what stood there before, or was the second of two. */

@@ -799,6 +799,34 @@ describe.skipIf(!executable)("the console", async () => {
     await until(() => open().length === 0);
   });
 
+  test("a press that presses no button, or whose end nobody hears of, keeps no answer from being given to what is asked next", async (t) => {
+    const other = { id: "op-8", name: "Ben", badge: "B-0008" };
+    const { station, page, open, inHand } = await askedTwice(t, { operators: [OPERATOR, other] });
+    const first = await inHand();
+    const good = button(page, "Label is out and good");
+    const [x, y] = await centre(good);
+    const pointer = await page.context().newCDPSession(page);
+    const does = (type: "mousePressed" | "mouseMoved", button: "left" | "right" | "none", buttons: number, at = { x, y }) =>
+      pointer.send("Input.dispatchMouseEvent", { type, button, buttons, clickCount: 1, ...at });
+    await does("mousePressed", "left", 1);
+    await does("mouseMoved", "none", 0); // it was let go over a dialog of the system's
+    await say(station, first, "good"); // at another page
+    await expect.poll(inHand).not.toBe(first);
+    await expect.poll(() => good.isDisabled()).toBe(false);
+    await does("mousePressed", "right", 2); // a menu takes its end
+    await wedge(page, other.badge);
+    await page.getByText("Ben says:").waitFor();
+    await expect.poll(() => good.isDisabled()).toBe(false);
+    const [left, top] = await centre(page.locator(".hero"));
+    await does("mousePressed", "left", 1, { x: left, y: top }); // as of a list that opens, which takes its end
+    await wedge(page, OPERATOR.badge);
+    await page.getByText("Ada says:").waitFor();
+    await expect.poll(() => good.isDisabled()).toBe(false);
+    await good.focus();
+    await page.keyboard.press("Enter");
+    await until(() => open().length === 0);
+  });
+
   test("a tap that was meant in one operator's name isn't another's word, whose badge was scanned that moment", async (t) => {
     const other = { id: "op-8", name: "Ben", badge: "B-0008" };
     const { page, open } = await askedTwice(t, { operators: [OPERATOR, other] });
