@@ -435,6 +435,7 @@ describe.skipIf(!executable)("the console", async () => {
     const { page } = await visit(t, station);
     await button(page, "Label is out and good").click({ trial: true });
     const tell = await toldBy(page);
+    await page.getByText("This page has lost the station").waitFor();
     await sleep(TWICE_MS); // it is open by then
     expect(await page.getByText("This page has lost the station").count()).toBe(1);
     expect(await button(page, "Label is out and good").isDisabled()).toBe(true);
