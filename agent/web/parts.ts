@@ -67,6 +67,9 @@ addEventListener(
 // A move with nothing pressed ends it as well: a dialog of the browser's or the system's may have taken its end.
 for (const kind of ["pointermove", "pointerup", "pointercancel"] as const)
   addEventListener(kind, ({ buttons }) => (isPressed &&= buttons !== 0), { capture: true });
+let isSpaceDown = false; // a button that it holds down is pressed as it is let go
+for (const kind of ["keydown", "keyup"] as const)
+  addEventListener(kind, ({ key }) => key === " " && (isSpaceDown = kind === "keydown"), { capture: true });
 
 const READ_MS = 600;
 /** The question, once it has stood long enough to be read: an earlier tap was meant for what stood there before, or was the second of two. */
@@ -75,7 +78,7 @@ export function useRead(question: string): boolean {
   useEffect(() => {
     let timer = setTimeout(look, READ_MS);
     function look() {
-      if (isPressed) timer = setTimeout(look, READ_MS);
+      if (isPressed || isSpaceDown) timer = setTimeout(look, READ_MS);
       else read.value = question;
     }
     return () => {

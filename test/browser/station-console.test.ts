@@ -800,6 +800,25 @@ describe.skipIf(!executable)("the console", async () => {
     await until(() => open().length === 0);
   });
 
+  test("the space bar, held down from one label's question to the next one's, is no answer to that either", async (t) => {
+    const { station, page, open, inHand } = await askedTwice(t);
+    const good = button(page, "Label is out and good");
+    const first = await inHand();
+    await centre(good);
+    await good.focus();
+    await inThatMoment(page, async () => {
+      await page.keyboard.down("Space");
+      await say(station, first, "good"); // at another page
+      await expect.poll(inHand).not.toBe(first);
+      await page.clock.runFor(5_000);
+      await page.keyboard.up("Space");
+    });
+    await good.click({ trial: true });
+    expect(open()).toHaveLength(1);
+    await page.keyboard.press("Space");
+    await until(() => open().length === 0);
+  });
+
   test("a press that presses no button, or whose end nobody hears of, keeps no answer from being given to what is asked next", async (t) => {
     const other = { id: "op-8", name: "Ben", badge: "B-0008" };
     const { station, page, open, inHand } = await askedTwice(t, { operators: [OPERATOR, other] });
