@@ -39,7 +39,7 @@ export function openSignIn(act?: () => void, said?: Said): void {
   }, MEANT_MS);
 }
 export const closeSheet = (): void => void (sheet.value = undefined);
-const signedIn = (act: () => void, said?: Said): void => (here.peek() ? act() : openSignIn(act, said));
+const signedIn = (act: () => void, said: Said): void => (here.peek() ? act() : openSignIn(act, said));
 const confirmed = (question: Omit<Extract<Sheet, { kind: "confirm" }>, "kind">): void =>
   void (sheet.value = { kind: "confirm", ...question, go: () => (closeSheet(), question.go()) });
 
@@ -78,7 +78,7 @@ export function attest(job: Job, verdict: Verdict, title: string, which?: string
   };
   if (verdict === "good") return signedIn(go, about);
   const kind = job.ask?.kind === "destroy_void" ? "destroy_void" : verdict;
-  signedIn(() => confirmed({ ...about, words: say().confirm[kind], which, go }));
+  signedIn(() => confirmed({ ...about, words: say().confirm[kind], which, go }), about);
 }
 export function skip(job: Job): void {
   const about = { title: say().skip, serial: job.serial };
@@ -86,12 +86,12 @@ export function skip(job: Job): void {
     isTold(job.attempt_id);
     void once(about, () => api.skip(job.job_ref), noted("warn", job.serial), go).then((isDone) => isDone || notTold(job.attempt_id));
   };
-  signedIn(() => confirmed({ ...about, words: say().confirm.skip, go }));
+  signedIn(() => confirmed({ ...about, words: say().confirm.skip, go }), about);
 }
 export function reprint(job: Pick<Job, "job_ref" | "serial">): void {
   const about = { title: say().reprint, serial: job.serial };
   const go = () => void once(about, () => api.reprint(job.job_ref), noted("warn", job.serial), go);
-  signedIn(() => confirmed({ ...about, words: say().confirm.reprint, go }));
+  signedIn(() => confirmed({ ...about, words: say().confirm.reprint, go }), about);
 }
 /** Of the station as a whole. */
 export const PAUSE: Said = { title: "", serial: "" };
@@ -106,7 +106,8 @@ export const setPaused = (is: boolean): void =>
 // --- labels and devices
 
 export const ofLabel = ({ serial, printer }: Label): About => ({ serial: serial ?? printer });
-export const openExplain = (label: Label): void => signedIn(() => void (sheet.value = { kind: "explain", label }));
+export const openExplain = (label: Label): void =>
+  signedIn(() => void (sheet.value = { kind: "explain", label }), { title: say().explain, ...ofLabel(label) });
 /** The ledger is read by auditors of any language: it keeps the English words. */
 export function explain(label: Label, words: string, title: string): void {
   closeSheet();
@@ -119,16 +120,11 @@ export function explain(label: Label, words: string, title: string): void {
 }
 type RefusedWord = State["quarantine"][number];
 export const ofRefused = ({ job_ref: ref, code }: RefusedWord): About => ({ serial: ref ?? code });
-export const seenTo = (row: RefusedWord): void =>
-  signedIn(
-    () =>
-      void once(
-        { title: say().seenTo, ...ofRefused(row) },
-        () => api.seenTo(row.n),
-        noted("good"),
-        () => seenTo(row),
-      ),
-  );
+export function seenTo(row: RefusedWord): void {
+  const about = { title: say().seenTo, ...ofRefused(row) };
+  const go = () => void once(about, () => api.seenTo(row.n), noted("good"), go);
+  signedIn(go, about);
+}
 export const tested = signal<Record<string, string | No | undefined>>({});
 export function printTest(printer: string): void {
   const keep = (said: string | No | undefined) => void (tested.value = { ...tested.peek(), [printer]: said });
@@ -145,7 +141,7 @@ export function printTest(printer: string): void {
       undefined,
       go,
     );
-  signedIn(() => confirmed({ ...about, words: say().confirm.test, go }));
+  signedIn(() => confirmed({ ...about, words: say().confirm.test, go }), about);
 }
 
 // --- who is here

@@ -68,7 +68,7 @@ function OpenLabel({ row, now }: { row: Label; now: State }) {
     h("div", null, h(Which, { label: row })),
     isAtLine(now, row)
       ? h("a", { class: "button plain", href: "#line", onClick: () => pick(row.attempt_id ?? "") }, h("strong", null, words.line))
-      : h(Button, { title: words.explain, disabled: isHeld(ofLabel(row)), onPress: () => openExplain(row) }),
+      : h(Button, { title: words.explain, of: ofLabel(row).serial, disabled: isHeld(ofLabel(row)), onPress: () => openExplain(row) }),
   );
 }
 
@@ -89,7 +89,12 @@ function Quarantine({ all }: { all: State["quarantine"] }) {
           { key: n },
           h("div", null, h("strong", { class: "code" }, code), h("span", { class: "code" }, ref ?? ""), h(Refused, { code, message })),
           at !== null && h(Time, { at }),
-          h(Button, { title: words.seenTo, disabled: isHeld(ofRefused(row)) || !isRead, onPress: () => seenTo(row) }),
+          h(Button, {
+            title: words.seenTo,
+            of: ofRefused(row).serial,
+            disabled: isHeld(ofRefused(row)) || !isRead,
+            onPress: () => seenTo(row),
+          }),
         );
       }),
     ),
@@ -110,6 +115,12 @@ function Recent({ job }: { job: Done }) {
       job.product !== null && h("span", { class: "quiet" }, h(Name, { text: job.product })),
     ),
     end === "sealed" &&
-      h(Button, { title: words.reprint, disabled: isHeld(job), pressed: isBeingSaid(words.reprint, job), onPress: () => reprint(job) }),
+      h(Button, {
+        title: words.reprint,
+        of: job.serial,
+        disabled: isHeld(job),
+        pressed: isBeingSaid(words.reprint, job),
+        onPress: () => reprint(job),
+      }),
   );
 }

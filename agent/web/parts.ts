@@ -34,6 +34,8 @@ export const shape = (tone: Tone) =>
 
 type ButtonProps = {
   title: string;
+  /** Which row's, where each has the same button: for whoever hears the page. */
+  of?: string;
   sub?: string | undefined;
   tone?: Tone | "plain";
   big?: boolean;
@@ -43,7 +45,7 @@ type ButtonProps = {
   onPress(): void;
 };
 /** One that can't be pressed now keeps the focus of whoever works by keyboard. */
-export const Button = ({ title, sub, tone = "plain", big = false, disabled = false, pressed = false, onPress }: ButtonProps) =>
+export const Button = ({ title, of, sub, tone = "plain", big = false, disabled = false, pressed = false, onPress }: ButtonProps) =>
   h(
     "button",
     {
@@ -51,6 +53,7 @@ export const Button = ({ title, sub, tone = "plain", big = false, disabled = fal
       class: classes("button", tone, big && "big", pressed && "pressed"),
       "aria-disabled": disabled || undefined,
       "aria-busy": pressed || undefined,
+      "aria-description": of,
       onClick: disabled ? undefined : onPress,
     },
     tone === "plain" ? undefined : shape(tone),

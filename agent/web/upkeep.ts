@@ -58,6 +58,7 @@ function PrinterPanel({ printer }: { printer: PrinterState }) {
       { class: "answers" },
       h(Button, {
         title: words.testLabel,
+        of: name,
         disabled: isHeld({ serial: name }),
         pressed: isBeingSaid(words.testLabel, { serial: name }),
         onPress: () => printTest(name),

@@ -1646,11 +1646,15 @@ describe.skipIf(!executable)("the console", async () => {
     station.store.quarantine({ jobRef: ref, attemptId: null, code: "EVIDENCE_INVALID", message, what: "{}" });
     const { page } = await visit(t, station, { bypassCSP: true });
     await page.locator(".tab", { hasText: /^Labels1$/ }).click(); // nobody at the line is asked about it
-    await wedge(page, OPERATOR.badge);
     await page.getByText("EVIDENCE_INVALID").waitFor();
     await shot(page, "ledger", true);
     expect(await axeSays(page)).toEqual([]);
+    const of = (name: string) => button(page, name).getAttribute("aria-description"); // each row has a button of that name
+    const { serial } = station.state().recent[0] ?? {};
+    expect([await of("Seen to"), await of("Explain"), await of("Reprint")]).toEqual([ref, "printer", serial]);
     await button(page, "Seen to").click();
+    await page.locator("dialog", { hasText: `Seen to${ref}` }).waitFor(); // whoever comes knows of what
+    await wedge(page, OPERATOR.badge);
     await until(() => station.state().quarantine.length === 0);
     await page.getByText("EVIDENCE_INVALID").waitFor({ state: "detached" });
     await button(page, "Explain").click();
