@@ -65,7 +65,7 @@ export type Extras = {
 export async function startCloud(config: Config, log: Log, extras: Extras = {}): Promise<Cloud> {
   const metrics = createMetrics();
   const packs = loadPacks(extras.packsFrom);
-  const tracing = await tracingTo(config.OTEL_EXPORTER_OTLP_ENDPOINT);
+  const tracing = await tracingTo(config.OTEL_EXPORTER_OTLP_ENDPOINT, log);
   const store = await openStore({
     dataDir: config.DATA_DIR,
     databaseUrl: config.DATABASE_URL,
@@ -236,8 +236,8 @@ function urlOf(app: FastifyInstance, host: string): string {
 }
 
 /** Its packages are loaded where somebody collects traces, and nowhere else. */
-async function tracingTo(endpoint: string | undefined): Promise<Tracing | undefined> {
-  return endpoint === undefined ? undefined : (await import("./tracing.ts")).startTracing(endpoint);
+async function tracingTo(endpoint: string | undefined, log: Log): Promise<Tracing | undefined> {
+  return endpoint === undefined ? undefined : (await import("./tracing.ts")).startTracing(endpoint, log);
 }
 
 async function storeFault(store: Store): Promise<string[]> {

@@ -1,9 +1,12 @@
 // Traces, where somebody collects them: requests, units of work and deliveries as spans that name ids and nothing else. Loaded only then.
 import { AsyncLocalStorage } from "node:async_hooks";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { ClientRequest } from "node:http";
 import { isSpanContextValid, ROOT_CONTEXT, type SpanContext, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { detectResources, envDetector, resourceFromAttributes, serviceInstanceIdDetector } from "@opentelemetry/resources";
-import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
+import { BatchSpanProcessor, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
+import type { Log } from "./log.ts";
 
 type Ids = Record<string, string | number | null | undefined>;
 export type Traced = { traceparent: string; end(said?: { isFault?: boolean; ids?: Ids }): void };
@@ -11,6 +14,8 @@ export type Tracing = ReturnType<typeof startTracing>;
 
 const EXPORT_MAX_MS = 3_000;
 const SEND_EVERY_MS = 1_000;
+/** Of any request that this process begins. */
+const STARTED = "http.client.request.start";
 const KINDS = { in: SpanKind.SERVER, within: SpanKind.INTERNAL, out: SpanKind.CLIENT } as const;
 /** Of a later version what follows is its own; the first one ends here, and ff is none. */
 const PARENT = /^(?!ff|00-.{53})[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(?:-|$)/;
@@ -24,8 +29,32 @@ function contextOf(traceparent: string | null | undefined) {
 const parentOf = ({ traceId, spanId, traceFlags }: SpanContext) => `00-${traceId}-${spanId}-0${traceFlags & 1}`;
 const known = (ids: Ids) => Object.fromEntries(Object.entries(ids).filter(([, value]) => value !== undefined && value !== null));
 
-export function startTracing(endpoint: string) {
-  const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/$/, "")}/v1/traces`, timeoutMillis: EXPORT_MAX_MS });
+/** A collector's answer has so long in all, where the exporter itself counts from its latest byte on; that traces are lost is said once, until they are taken again. */
+function watched(exporter: SpanExporter, log: Log): SpanExporter {
+  const sending = new AsyncLocalStorage<true>();
+  const bound = (message: unknown): void => {
+    if (!sending.getStore()) return;
+    const { request } = message as { request: ClientRequest };
+    const late = setTimeout(() => request.destroy(), EXPORT_MAX_MS).unref();
+    request.once("close", () => clearTimeout(late));
+  };
+  subscribe(STARTED, bound);
+  let areLost = false;
+  const told = (error: Error | undefined): void => {
+    if (areLost === (error !== undefined)) return;
+    areLost = !areLost;
+    if (areLost) log.warn({ event: "traces-lost", err: error }, "traces aren't taken, and are lost until they are");
+    else log.info({ event: "traces-taken" }, "traces are taken again");
+  };
+  return {
+    export: (spans, done) => sending.run(true, () => exporter.export(spans, (result) => (told(result.error), done(result)))),
+    shutdown: () => exporter.shutdown().finally(() => unsubscribe(STARTED, bound)),
+  };
+}
+
+export function startTracing(endpoint: string, log: Log) {
+  const url = `${endpoint.replace(/\/$/, "")}/v1/traces`;
+  const exporter = watched(new OTLPTraceExporter({ url, timeoutMillis: EXPORT_MAX_MS }), log);
   const provider = new TracerProvider({
     // Each node by an id of its own, and by whatever OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say.
     resource: resourceFromAttributes({ "service.name": "imprimatur" }).merge(

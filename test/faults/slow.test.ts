@@ -180,6 +180,27 @@ test.concurrent("of who goes away in the middle of a request, or of an answer, n
 });
 
 test.concurrent(
+  "a collector that drips its answers costs traces, says so once, and is sent them again",
+  { timeout: 60 * SECOND },
+  async (t) => {
+    const { expect } = t;
+    const collector = await startCollector();
+    t.onTestFinished(collector.end);
+    const w = await world({ settings: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
+    const told = () => w.logged().flatMap((line) => /"traces-(?:lost|taken)"/.exec(line) ?? []);
+    const untilTold = (...events: string[]) =>
+      expect
+        .poll(async () => (await w.admin.get("/tenant"), told()), { timeout: 20 * SECOND, interval: 200 })
+        .toEqual(events.map((event) => `"${event}"`));
+    collector.drip(true);
+    await untilTold("traces-lost");
+    await sleep(5 * SECOND); // a further batch is lost, of which nobody is told
+    collector.drip(false);
+    await untilTold("traces-lost", "traces-taken");
+  },
+);
+
+test.concurrent(
   "an answer that comes too late is a 503, and the same key gives the true one",
   { timeout: 120 * SECOND },
   async ({ expect }) => {
