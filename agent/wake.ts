@@ -69,7 +69,7 @@ export function startWake(options: WakeOptions) {
       // Asked anew each time: a broker that was restarted may be elsewhere.
       const place = await unlessLeft(placeOf(settings, cloud), leaving.signal);
       if (!place || over) return;
-      line = await connect(place, (said) => (JOB.test(said) ? onDoubt(said) : onWake()), leaving.signal);
+      line = await connect(place, (said) => (JOB.test(said) ? onDoubt(said) : onWake()), clock, leaving.signal);
       heardAt = [place.told, told?.()];
     } catch (error) {
       tell({ up: false, why: reasonOf(error as Error) });
@@ -161,7 +161,8 @@ type Line = {
   ended: Promise<string>;
 };
 
-async function connect(place: BrokerPlace, hear: (named: string) => void, leaving: AbortSignal): Promise<Line> {
+/** Once hints are heard: who lets us in and no hint out is no broker. */
+async function connect(place: BrokerPlace, hear: (named: string) => void, clock: Clock, leaving: AbortSignal): Promise<Line> {
   const { url, username, password, clientId, topics } = place;
   const mqtt = await import("mqtt");
   const client = mqtt.connect(url, {
@@ -184,17 +185,29 @@ async function connect(place: BrokerPlace, hear: (named: string) => void, leavin
   client.on("message", (topic, payload) => {
     if (topic === topics.wake) hear(payload.toString("utf8"));
   });
-  const ended = new Promise<string>((resolve) => client.once("close", () => resolve(why))).finally(() => client.end(true));
-  const up = new Promise<void>((resolve) => client.once("connect", () => resolve()));
+  const giveUp = (because: string) => {
+    why = because;
+    client.end(true);
+  };
+  let callOff = () => {};
+  const ended = new Promise<string>((resolve) => client.once("close", () => resolve(why))).finally(() => {
+    callOff();
+    client.end(true);
+  });
+  const up = new Promise<void>((resolve) => {
+    client.once("connect", () => {
+      callOff = clock.after(CONNECT_MAX_MS, () => giveUp("it doesn't say whether it lets us hear hints"));
+      client.subscribe(topics.wake, { qos: 1 }, (error) => {
+        callOff();
+        if (!error) resolve();
+        else if (!client.disconnecting) giveUp(`it doesn't let us hear hints: ${error.message}`);
+      });
+    });
+  });
   const cut = () => void client.end(true);
   leaving.addEventListener("abort", cut);
   const first = await Promise.race([up, ended]).finally(() => leaving.removeEventListener("abort", cut));
   if (typeof first === "string") throw new Error(first);
-  client.subscribe(topics.wake, { qos: 1 }, (error) => {
-    if (!error) return;
-    why = `it doesn't let us hear hints: ${error.message}`;
-    client.end(true);
-  });
   return { ...speaking(client, topics), ended };
 }
 

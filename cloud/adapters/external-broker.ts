@@ -6,6 +6,7 @@ import type { Broker, Surroundings } from "./broker.ts";
 
 const RETRY_MS = 2_000;
 const CONNECT_MS = 10_000;
+const HEARD_MS = 5_000; // who lets us in and then says nothing is asked on a new line
 
 export async function externalBroker(url: string, { hear, log }: Pick<Surroundings, "hear" | "log">): Promise<Broker> {
   const { connect } = await import("mqtt"); // only who names a broker loads it
@@ -34,7 +35,12 @@ export async function externalBroker(url: string, { hear, log }: Pick<Surroundin
   let asking: NodeJS.Timeout | undefined;
   const listen = () => {
     const wanted = { [EVERY_STATION.status]: { qos: 1 }, [EVERY_STATION.telemetry]: { qos: 0 } } as const;
+    asking = setTimeout(() => {
+      away("it doesn't say whether it lets us hear the stations");
+      client.stream.destroy();
+    }, HEARD_MS);
     client.subscribe(wanted, (error) => {
+      clearTimeout(asking);
       if (error) {
         // Its rules may be mended while we are connected, and no broker tells of that.
         if (client.connected) asking = setTimeout(listen, RETRY_MS);

@@ -321,22 +321,30 @@ describe("without a broker", () => {
     expect(it.wake.link().up).toBe(false);
   });
 
-  test("one that lets a station in and no hints out is none, and that is told", async () => {
+  test.each([
+    ["that no hints go out", [0x80], "it doesn't let us hear hints"],
+    ["nothing more", undefined, "it doesn't say whether it lets us hear hints"],
+  ])("one that lets a station in and says %s is none, and that is told once", async (_what, code, why) => {
     const { createServer: listenTcp } = await import("node:net");
     const SUBSCRIBE = 0x82;
     const broker = listenTcp((socket) => {
       socket.on("error", () => {});
       socket.on("data", ([kind, , high = 0, low = 0]) => {
         if (kind === 0x10) socket.write(Buffer.from([0x20, 2, 0, 0]));
-        if (kind === SUBSCRIBE) socket.write(Buffer.from([0x90, 3, high, low, 0x80]));
+        if (kind === SUBSCRIBE && code) socket.write(Buffer.from([0x90, 3, high, low, ...code]));
       });
     });
     const port = await listening(broker);
     onTestFinished(() => void broker.close());
     const { w, shop } = await aWorld();
     const url = `mqtt://127.0.0.1:${port}`;
-    const it = station({ cloud: w.url, key: shop.device.secret, mqtt: url }, systemClock, [300_000]);
-    await expect.poll(() => it.wake.link(), SOON).toMatchObject({ up: false, why: expect.stringContaining("doesn't let us hear hints") });
+    const soon: Clock = { now: () => Date.now(), after: (ms, act) => systemClock.after(ms / 20, act) };
+    let calls = 0;
+    broker.on("connection", () => (calls += 1));
+    const it = station({ cloud: w.url, key: shop.device.secret, mqtt: url }, soon, [1_000]);
+    await expect.poll(() => calls, SOON).toBeGreaterThan(2);
+    expect(it.wake.link()).toMatchObject({ up: false, why: expect.stringContaining(why) });
+    expect(it.lines).toEqual([expect.stringContaining(`no MQTT broker (${why}`)]);
   });
 });
 

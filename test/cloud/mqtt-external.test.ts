@@ -57,6 +57,22 @@ test("a broker that doesn't let the cloud hear stations is asked again, so that 
   await expect.poll(() => statusOf(shop, shop.device), SOON).toBe("online");
 });
 
+test("a broker that lets the cloud in and never says whether it may hear stations is away, and that is told once", async () => {
+  let calls = 0;
+  const mute = createServer((socket) => {
+    calls += 1;
+    socket.on("error", () => {}).once("data", () => socket.write(Buffer.from([0x20, 2, 0, 0])));
+  });
+  const port = await listening(mute);
+  onTestFinished(() => void mute.close());
+  const w = await world({ settings: { IMPRIMATUR_MQTT_URL: `mqtt://127.0.0.1:${port}` } }, onTestFinished);
+  await expect.poll(() => calls, SOON).toBe(2); // it is called again, and not asked on the same line for ever
+  expect(w.logged().filter((line) => line.includes('"broker-away"'))).toEqual([
+    expect.stringContaining("doesn't say whether it lets us hear"),
+  ]);
+  expect(await degraded(w)).toEqual(["broker"]);
+});
+
 describe.skipIf(mosquittoMissing)("an external broker", () => {
   test("stations are told its address without the cloud's password, and nothing logs it", async () => {
     const { w, shop, broker } = await beside();
