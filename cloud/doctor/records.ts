@@ -33,7 +33,8 @@ export const database: Check = async ({ store, config }) => {
   if (version > newest) return bad(`migration ${version} ran, and this Imprimatur knows ${newest}`, "use the newer Imprimatur");
   const lost = config.DATABASE_URL === undefined ? undefined : await settingsLost(store);
   if (lost !== undefined) return odd(lost, "then start the nodes again");
-  if (version < newest) return odd(`migration ${version} of ${newest} ran`, "the next start runs the others; old nodes go on meanwhile");
+  const meanwhile = config.DATABASE_URL === undefined ? "" : "; old nodes go on meanwhile";
+  if (version < newest) return odd(`migration ${version} of ${newest} ran`, `the next start runs the others${meanwhile}`);
   return well(`${store.engine} answers, migration ${version} is the latest`);
 };
 

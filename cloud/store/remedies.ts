@@ -17,6 +17,7 @@ const remedies: Record<string, string> = {
   "42501": "the role of IMPRIMATUR_DATABASE_URL has to own our tables, or to be granted what it lacks",
   "42P01": "check IMPRIMATUR_DATABASE_URL, or start the cloud once: it makes its tables",
   "42P05": POOLER,
+  "53100": "make room on the disk of the database's server",
   "53300": `a node takes up to ${limits.POSTGRES_CONNECTIONS} connections: raise max_connections, or the limit of the role or the database`,
   CERT_HAS_EXPIRED: "renew the server's certificate",
   DEPTH_ZERO_SELF_SIGNED_CERT: CA,

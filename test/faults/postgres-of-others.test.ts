@@ -152,6 +152,10 @@ test.each([
     "permission denied for table migrations: the role of IMPRIMATUR_DATABASE_URL has to own our tables, or to be granted what it lacks",
   ],
   [
+    `${MAKES}; CREATE FUNCTION is_full() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no room' USING ERRCODE = '53100';END $$; CREATE EVENT TRIGGER is_full ON ddl_command_start EXECUTE FUNCTION is_full()`,
+    "no room: make room on the disk of the database's server",
+  ],
+  [
     `CREATE TABLE migrations (version BIGINT, name TEXT, digest TEXT); GRANT SELECT ON migrations TO plain; CREATE SCHEMA mine AUTHORIZATION plain; ${PATH} = mine, public`,
     "our tables are in the schema public, and the search path (mine, public) has mine before it: ALTER ROLE plain SET search_path = the one that is meant",
   ],
