@@ -4,7 +4,12 @@ import { Refusal } from "#shared/errors.ts";
 import { nearest } from "#shared/nearest.ts";
 import { addressFault } from "./address.ts";
 
-type Command = { says: string; run(argv: string[]): Promise<number> };
+type Command = {
+  says: string;
+  /** Its exit code where it couldn't do what it was told, where 1 is one of its answers. */
+  trouble?: 2;
+  run(argv: string[]): Promise<number>;
+};
 const commands: Record<string, Command> = {
   enroll: {
     says: "make this station known to its cloud and write its settings",
@@ -16,6 +21,7 @@ const commands: Record<string, Command> = {
   },
   missing: {
     says: "list the labels sealed here that a cloud which was set back doesn't have; --recover brings them back",
+    trouble: 2,
     run: async (argv) => (await import("./missing.ts")).missing(argv),
   },
   install: { says: "run it as a service of this machine", run: async (argv) => (await import("./install.ts")).install(argv) },
@@ -29,16 +35,18 @@ const usage = (): string => {
 /** A command, or the station itself; the process ends with one line where it can't work. */
 export async function runAgent(): Promise<void> {
   const argv = process.argv.slice(2);
+  let trouble = 1;
   try {
     process.umask(0o077);
     const [first = "", ...rest] = argv;
     if (["help", "--help", "-h"].includes(first)) return void process.stdout.write(`${usage()}\n`);
     const command = commandOf(first);
+    trouble = command?.trouble ?? 1;
     if (command) process.exitCode = await command.run(rest);
     else await work(argv);
   } catch (error) {
     process.stderr.write(`imprimatur agent: ${whyNot(error as Error)}\n`);
-    process.exit(error instanceof ConfigError ? error.exitCode : 1);
+    process.exit(error instanceof ConfigError ? Math.max(error.exitCode, trouble) : trouble);
   }
 }
 async function work(argv: string[]): Promise<void> {

@@ -11,13 +11,13 @@ import { BUFFER_FILE, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
 import { whyUnmet } from "./meeting.ts";
 import { bufferOfService } from "./unit.ts";
 
-const USAGE = "imprimatur agent missing --since TIME [--recover] [--config FILE]";
+const USAGE =
+  "imprimatur agent missing --since TIME [--recover] [--config FILE], which ends with 0: none is missing, 1: some are, or with --recover one is refused, 2: it couldn't look";
 const OPTIONS = { since: { type: "string" }, recover: { type: "boolean" }, config: { type: "string" } } as const;
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/; // whatever else is read as a time may be a later one, after which nothing is missing
 /** What the buffer dates by the station's clock is looked for from this long before: as much may that one have been behind. */
 const ASKEW_MAX_MS = 86_400_000;
 
-/** 1 where there are some; where they are brought back, 1 where one is refused. */
 export async function missing(argv: string[]): Promise<number> {
   const { since = "", recover = false, config: file } = argumentsOf(USAGE, OPTIONS, argv);
   const from = Date.parse(since);
@@ -43,11 +43,11 @@ export async function missing(argv: string[]): Promise<number> {
     return answered(ask);
   };
   const lost = await lostOf(sealed, cloud, answered);
-  const fates = recover ? await broughtBack(lost, cloud, answered) : new Map<string, Fate>();
-  const rows = lost.map(({ serial, link, job_ref: ref, sealed_at: at }) => [serial, link, ref, at, ...columnsOf(fates.get(serial))].join());
-  const head = ["serial", "digital_link", "job_ref", "sealed_at", ...(recover ? ["outcome", "message"] : [])];
-  process.stdout.write([head.join(), ...rows, ""].join("\n"));
-  return recover ? Number([...fates.values()].some(({ outcome }) => outcome === "refused")) : Number(rows.length > 0);
+  const columns = ["serial", "digital_link", "job_ref", "sealed_at", ...(recover ? ["outcome", "message"] : [])];
+  write([columns.join()]);
+  if (recover) return Number(await bringBack(lost, cloud, answered));
+  write(lost.map((one) => rowOf(one)));
+  return Number(lost.length > 0);
 }
 
 type Sealed = ReturnType<typeof sealedIn>["sealed"];
@@ -69,17 +69,24 @@ async function lostOf(sealed: Sealed, cloud: CloudClient, answered: Answered): P
 }
 
 type Fate = Recovered["results"][number];
-/** What became of each, by its serial. */
-async function broughtBack(lost: Sealed, cloud: CloudClient, answered: Answered): Promise<Map<string, Fate>> {
-  const fates = new Map<string, Fate>();
+/** Says what became of each as it is heard, so that what is cut off has told of those before. True where one is refused. */
+async function bringBack(lost: Sealed, cloud: CloudClient, answered: Answered): Promise<boolean> {
+  let isOneRefused = false;
   for (let done = 0; done < lost.length; done += limits.PRINT_OUTCOMES_MAX_ITEMS) {
-    const some = lost.slice(done, done + limits.PRINT_OUTCOMES_MAX_ITEMS).map(({ gtin, serial, sealed_at: at, job_ref: job }) => ({
+    const some = lost.slice(done, done + limits.PRINT_OUTCOMES_MAX_ITEMS);
+    const asked = some.map(({ gtin, serial, sealed_at: at, job_ref: job }) => ({
       gtin,
       serial,
       reason: saying("sealed_and_lost", { at, job }),
     }));
-    for (const fate of (await answered(() => cloud.recover(some))).results) fates.set(fate.serial, fate);
+    const { results } = await answered(() => cloud.recover(asked));
+    const fates = new Map(results.map((fate) => [fate.serial, fate]));
+    write(some.map((one) => rowOf(one, fates.get(one.serial))));
+    isOneRefused ||= results.some(({ outcome }) => outcome === "refused");
   }
-  return fates;
+  return isOneRefused;
 }
-const columnsOf = (fate: Fate | undefined): string[] => (fate ? [fate.outcome, `"${(fate.message ?? "").replaceAll('"', '""')}"`] : []);
+
+const write = (rows: string[]) => process.stdout.write([...rows, ""].join("\n"));
+const rowOf = ({ serial, link, job_ref: ref, sealed_at: at }: Sealed[number], fate?: Fate): string =>
+  [serial, link, ref, at, ...(fate ? [fate.outcome, `"${(fate.message ?? "").replaceAll('"', '""')}"`] : [])].join();

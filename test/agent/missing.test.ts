@@ -29,7 +29,7 @@ test("labels that the cloud had sealed and doesn't have any more are listed, and
   const [kept, lost] = [await shop.issue(), await shop.issue()];
   for (const { job_ref: ref } of [kept, lost]) await sealedHere(station, ref);
   const since = ["--since", new Date().toISOString()];
-  expect(await missing(file, ...since)).toEqual({ code: 1, out: "", complaints: expect.stringMatching(/^imprimatur agent: an agent works in .*: stop it while this looks/) });
+  expect(await missing(file, ...since)).toEqual({ code: 2, out: "", complaints: expect.stringMatching(/^imprimatur agent: an agent works in .*: stop it while this looks/) });
   await station.end();
   const HEAD = "serial,digital_link,job_ref,sealed_at\n";
   expect(await missing(file, ...since)).toEqual({ code: 0, out: HEAD, complaints: "" });
@@ -46,7 +46,10 @@ test("labels that the cloud had sealed and doesn't have any more are listed, and
   expect([early.out, early.complaints]).toEqual([out, expect.stringMatching(/station\.db knows of no label before 20.*Z: what was sealed before that, and is forgotten/)]);
   expect(await missing(file, "--since", "2099-01-01T00:00:00Z")).toEqual({ code: 0, out: HEAD, complaints: "" });
   expect(await missing(file, "--since", "yesterday")).toEqual({ code: 2, out: "", complaints: expect.stringContaining("--since is the time to which") });
-  expect((await missing(settingsFile(floor, { dataDir: `${floor.folder}/none` }), ...since)).complaints).toMatch(/^imprimatur agent: ENOENT.*see dataDir\n$/);
+  const nowhere = await missing(settingsFile(floor, { dataDir: `${floor.folder}/none` }), ...since);
+  expect(nowhere).toEqual({ code: 2, out: "", complaints: expect.stringMatching(/^imprimatur agent: ENOENT.*see dataDir\n$/) });
+  expect((await missing(settingsFile(floor, { cloud: "http://127.0.0.1:1" }), ...since)).code).toBe(2);
+  expect((await missing(file, "--help")).out).toMatch(/0: none is missing, 1: some are, .* 2: it couldn't look\n$/);
 }); // oxfmt-ignore
 
 test("labels that the cloud lost are brought back to it, with what became of each, and nobody who scans one gets a 404", async (t) => {
@@ -89,6 +92,17 @@ test("labels that the cloud lost are brought back to it, with what became of eac
     status: "printed",
     reason: expect.stringMatching(`^sealed at 20.*Z as ${lost.job_ref}, and lost by the cloud`),
   });
+
+  const more = new Database(join(floor.config.dataDir, "station.db"));
+  more.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000)
+    INSERT INTO attempts SELECT attempt_id || i, job_ref, 7000 + i, link, task, envelope, printer, stage, work, lease_seconds, lease_until, envelope_until,
+      ask_since, ended, created_at, updated_at + i FROM attempts, n WHERE job_ref = '${lost.job_ref}'`);
+  more.close();
+  let asked = 0;
+  net.rule(({ path }) => (path.endsWith("/carriers/recover") && (asked += 1) === 2 ? { status: 403, code: "FORBIDDEN" } : "pass"));
+  const cut = await missing(settingsFile(floor, { cloud: net.url }), ...args);
+  const told = cut.out.trim().split("\n");
+  expect([cut.code, told.length, told.at(-1)]).toEqual([2, 1_001, expect.stringMatching(/^7\d+,.*,refused,/)]); // what was brought back before is listed
 });
 
 test("what a station sealed whose clock was behind is listed too", async (t) => {
@@ -114,7 +128,7 @@ test("a time that isn't told whole, and a buffer that can't be read, are no list
   for (const [bytes, why] of [["", "it is empty"], ["no database, and as long as the head of one: ".repeat(40), "file is not a database"]] as const) {
     writeFileSync(buffer, bytes);
     const { code, out, complaints } = await missing(file, "--since", "2026-01-01T00:00:00Z");
-    expect([code, out, complaints]).toEqual([1, "", `imprimatur agent: ${buffer} can't be read: ${why}\n`]);
+    expect([code, out, complaints]).toEqual([2, "", `imprimatur agent: ${buffer} can't be read: ${why}\n`]);
     expect(readFileSync(buffer, "utf8")).toBe(bytes);
   }
 }); // oxfmt-ignore
