@@ -160,8 +160,10 @@ function tell(request: FastifyRequest, reply: FastifyReply, { log, metrics }: Pi
   log.plain[isProbe ? "debug" : "info"](line);
 }
 /** Of who went away before the end: a status is there where the answer had begun. */
-function tellCut(request: FastifyRequest, reply: FastifyReply, { log }: Pick<Deps, "log">): void {
-  log.plain.info(lineOf("request-cut", request, reply, reply.raw.headersSent ? reply.statusCode : undefined));
+function tellCut(request: FastifyRequest, reply: FastifyReply, { log, metrics }: Pick<Deps, "log" | "metrics">): void {
+  const line = lineOf("request-cut", request, reply, reply.raw.headersSent ? reply.statusCode : undefined);
+  metrics.cut(request.method, line.endpoint);
+  log.plain.info(line);
 }
 function lineOf(event: string, request: FastifyRequest, { elapsedTime }: FastifyReply, status: number | undefined) {
   const { id, method, routeOptions, is404, caller } = request;

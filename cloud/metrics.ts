@@ -19,6 +19,12 @@ export function createMetrics() {
     labelNames: ["method", "endpoint", "status"],
     registers,
   });
+  const cut = new Counter({
+    name: "http_requests_cut_total",
+    help: "Requests whose sender went away before the answer's end, by method and endpoint",
+    labelNames: ["method", "endpoint"],
+    registers,
+  });
   const faults = new Counter({
     name: "http_faults_total",
     help: "Answers of 5xx that somebody has to look into, by code; what this cloud wasn't set up for is none",
@@ -69,6 +75,7 @@ export function createMetrics() {
       count();
       time(seconds);
     },
+    cut: (method: string, endpoint: string) => cut.inc({ method, endpoint }),
     fault: (code: ErrorCode) => faults.inc({ code }),
     unit: (mode: Mode, seconds: number) => unitsOf[mode].observe(seconds),
     commit(count: number, seconds: number) {

@@ -87,7 +87,10 @@ export const limitTable = {
   ],
   PAGE_DEFAULT_ITEMS: [50, "Rows of a list when `limit` is absent"],
   PAGE_MAX_ITEMS: [200, "The largest `limit` of a list"],
-  PAGE_MAX_BYTES: [8_388_608, "Bytes of products, or of versions of one, after which a page of them ends, however few they are"],
+  PAGE_MAX_BYTES: [
+    8_388_608,
+    "Bytes of products, of versions of one, of devices or of orphans, after which a page of them ends, however few they are",
+  ],
   DPP_PRODUCT_IDS_MAX_ITEMS: [1_000, "Products of POST /v1/dppsByProductIds"],
   VERIFY_FILE_MAX_BYTES: [16_777_216, "A file that `imprimatur verify` reads"],
   PATH_PART_MAX_LENGTH: [2_048, "One part of a path, as it is sent: the longest id with each sign of it encoded"],

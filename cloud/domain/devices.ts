@@ -83,8 +83,10 @@ export const list = (tx: Tx, caller: Caller, query: PageQuery) =>
     table: devices,
     where: and(eq(devices.tenantId, caller.tenantId), isNull(devices.deletedAt)),
     toWire: (row) => toWire(row, tx.now),
+    bytes: reportBytes,
   });
 
+const reportBytes = sql<number>`octet_length(${devices.report})`; // known without reading it
 /** Those of which something was heard since, changed, fell silent or were removed; `isCut`: there are more of them, whichever. */
 export async function changedSince(
   tx: Tx,
@@ -97,9 +99,8 @@ export async function changedSince(
     eq(devices.tenantId, tenantId),
     or(gte(devices.lastSeenAt, heard), gte(devices.updatedAt, changed), between(devices.lastSeenAt, silentThen, silentNow)),
   );
-  const length = sql<number>`octet_length(${devices.report})`; // known without reading it
   const all = await tx.db
-    .select({ bytes: sql<number>`coalesce(sum(${length}), 0)` })
+    .select({ bytes: sql<number>`coalesce(sum(${reportBytes}), 0)` })
     .from(devices)
     .where(isChanged)
     .get();
@@ -107,7 +108,7 @@ export async function changedSince(
   const rows = await tx.db
     .select()
     .from(devices)
-    .where(isLong ? and(isChanged, lte(length, LITTLE_BYTES)) : isChanged)
+    .where(isLong ? and(isChanged, lte(reportBytes, LITTLE_BYTES)) : isChanged)
     .limit(CHANGES_MAX_ROWS + 1);
   return {
     devices: rows.filter(({ deletedAt }) => deletedAt === null).map((row) => toWire(row, tx.now)),

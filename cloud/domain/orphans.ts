@@ -1,5 +1,5 @@
 // Orphans: labels that exist though their job went on without them. They are listed until somebody says that they are destroyed.
-import { and, eq } from "../store/drizzle.ts";
+import { and, eq, sql } from "../store/drizzle.ts";
 import { Refusal } from "#shared/errors.ts";
 import type { Orphan, OrphanReport } from "#shared/wire/jobs.ts";
 import { orphans, printEvents } from "../store/schema.ts";
@@ -74,4 +74,5 @@ export const list = (tx: Tx, caller: Caller, { disposition = "found", ...query }
     table: orphans,
     where: and(eq(orphans.tenantId, caller.tenantId), eq(orphans.disposition, disposition)),
     toWire,
+    bytes: sql<number>`octet_length(${orphans.evidence})`,
   });

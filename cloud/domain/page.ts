@@ -47,14 +47,27 @@ export function fitting(rows: readonly { bytes: number }[], limit: number, room:
 }
 
 type Listed = SQLiteTable & { id: SQLiteColumn };
-type Which<Table extends Listed, Wire> = { table: Table; where: SQL | undefined; toWire(row: Table["$inferSelect"]): Wire; shape?: RegExp };
+type Which<Table extends Listed, Wire> = {
+  table: Table;
+  where: SQL | undefined;
+  toWire(row: Table["$inferSelect"]): Wire;
+  shape?: RegExp;
+  /** How large a row is, where some are so large that a page of them ends before it has as many as it may. */
+  bytes?: SQL<number>;
+};
 /** A page of a table's rows, newest first: ids sort as they were made. */
-export async function newestOf<Table extends Listed, Wire>(tx: Tx, query: PageQuery, { table, where, toWire, shape }: Which<Table, Wire>) {
-  const { limit, most, after } = pageOf(query, shape);
+export async function newestOf<Table extends Listed, Wire>(
+  tx: Tx,
+  query: PageQuery,
+  { table, where, toWire, shape, bytes }: Which<Table, Wire>,
+) {
+  const { limit, after } = pageOf(query, shape);
   const { id } = table;
   const rest = and(where, after === undefined ? undefined : lt(id, after));
+  const size = bytes ? fitting(await tx.db.select({ bytes }).from(table).where(rest).orderBy(desc(id)).limit(limit), limit) : limit; // oxfmt-ignore
+  const most = size + 1;
   const rows: Table["$inferSelect"][] = await tx.db.select().from<SQLiteTable>(table).where(rest).orderBy(desc(id)).limit(most); // oxfmt-ignore
-  return pageReply(rows, limit, (row) => String(row["id"]), toWire);
+  return pageReply(rows, size, (row) => String(row["id"]), toWire);
 }
 
 /** A page of what is known whole, in its own order. */

@@ -359,15 +359,19 @@ describe("the stream", () => {
 
   test("where stations say more than a look can go through, those that say little are told, and of the others that their list is to be read again", async () => {
     const own = await world({ clock: "stopped" });
-    const { id: tenantId, secret } = await own.tenant("too wordy");
+    const { id: tenantId, secret, admin } = await own.tenant("too wordy");
     const isWordy = (n: number) => n % 20 > 0;
     const printers = (n: number) => [{ name: "zd", status: "ready", more: "x".repeat(isWordy(n) ? 60_000 : 1_000) }];
-    await manyStations(own, tenantId, 100, (n, now) => ({ report: { printers: printers(n) }, lastSeenAt: now, updatedAt: now }));
+    await manyStations(own, tenantId, 200, (n, now) => ({ report: { printers: printers(n) }, lastSeenAt: now, updatedAt: now }));
     const seen = await follow(`${own.url}/console/events`, { authorization: `Bearer ${secret}` });
     open.push(seen);
     await seen.heard(({ event, data }) => event === "changed" && (data as { topics: string[] }).topics.includes("stations"));
     const told = seen.all().filter(({ event }) => event === "devices");
-    expect(told.map(({ data }) => (data as { devices: unknown[] }).devices.length)).toEqual([5]);
+    expect(told.map(({ data }) => (data as { devices: unknown[] }).devices.length)).toEqual([10]);
+    const first: Answer = await admin.get("/devices?limit=200"); // which ends before it has as many as it may
+    const second: Answer = await admin.get(`/devices?limit=200&cursor=${first.body.nextCursor}`);
+    expect([first, second].map(({ body }) => body.data.length)).toEqual([148, 52]);
+    expect(second.body.nextCursor).toBe(null);
   });
 
   describe("where the store fails while it looks", () => {

@@ -177,6 +177,11 @@ test.concurrent("of who goes away in the middle of a request, or of an answer, n
   const isTraced = () =>
     cut.map(({ requestId }) => collector.spans.some(({ attributes }) => attributes["imprimatur.request_id"] === requestId));
   await expect.poll(isTraced, { timeout: 20 * SECOND }).toEqual([true, true]);
+  const { text } = await w.admin.get("/metrics");
+  expect(text.match(/^http_requests_cut_total.*/gm)).toEqual([
+    'http_requests_cut_total{method="POST",endpoint="/api/v2/api-keys"} 1',
+    'http_requests_cut_total{method="GET",endpoint="/console/events"} 1',
+  ]);
 });
 
 test.concurrent(
