@@ -55,7 +55,10 @@ export const limitTable = {
     2_048,
     "One that subscribes or unsubscribes, at the embedded broker: a device has three topics, and everybody waits while thousands are refused",
   ],
-  MQTT_CONNECTIONS_MAX: [10_000, "Connections to the embedded broker; more are closed at once"],
+  MQTT_CONNECTIONS_MAX: [
+    10_000,
+    "Connections to the embedded broker; more are closed at once, and where stations have all but those for strangers, a further one gets one of the tenant that has most, or none",
+  ],
   MQTT_UNKNOWN_MAX_CONNECTIONS: [256, "Those of them that haven't said yet who they are"],
   MQTT_UNKNOWN_ADDRESS_MAX_CONNECTIONS: [64, "Those of these that come from one address"],
   MQTT_CONNECT_MAX_MS: [10_000, "Time to say it"],

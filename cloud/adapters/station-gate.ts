@@ -19,8 +19,10 @@ export type Gate = {
 type Station = { caller: Caller; secret: string; goodIn: number; goodAt: number };
 
 const RECHECK_EVERY_MS = 50;
+const PLACES = limits.MQTT_CONNECTIONS_MAX - limits.MQTT_UNKNOWN_MAX_CONNECTIONS; // whoever comes is a stranger first
+const ROOMY = 0.9; // of the places: with fewer taken it is news again that all are
 
-export function stationGate({ authenticate, log, metrics }: Surroundings): Gate {
+export function stationGate({ authenticate, log, metrics }: Pick<Surroundings, "authenticate" | "log" | "metrics">, places = PLACES): Gate {
   const stations = new Map<Client, Station>();
   const callers = new WeakMap<Client, Caller>(); // longer than its connection: a last will is published after it
   let [denied, cut] = [0, 0];
@@ -63,10 +65,33 @@ export function stationGate({ authenticate, log, metrics }: Surroundings): Gate 
     for (const [client] of its.slice(0, -limits.MQTT_DEVICE_MAX_CONNECTIONS)) client.close();
   }
 
+  let isFull = false;
+  /** Where all places are taken, a further one is its own device's, or one of the tenant that has most, which keeps as many as the newcomer's. */
+  function makeRoom({ tenantId, deviceId }: Caller): void {
+    if (stations.size < places) {
+      isFull &&= stations.size > ROOMY * places;
+      return;
+    }
+    const held = Map.groupBy(stations, ([, { caller }]) => caller.tenantId);
+    const most = [...held.values()].reduce((some, others) => (others.length > some.length ? others : some));
+    const own = held.get(tenantId) ?? [];
+    if (!isFull) {
+      const having = { tenantId: most[0]?.[1].caller.tenantId, connections: most.length };
+      log.warn({ event: "mqtt-full", ...having }, "all places at the embedded broker are taken: the tenant that has most gets no more");
+    }
+    isFull = true;
+    const [gone] =
+      own.find(([, { caller }]) => caller.deviceId === deviceId) ?? (most.length > own.length + 1 ? most.at(-1) : undefined) ?? [];
+    if (!gone) throw new Refusal("OVERLOADED", "all places for stations are taken, as many by its tenant as by any other: it polls");
+    stations.delete(gone);
+    gone.close();
+  }
+
   return {
     admit: async (client, username, secret) => {
       const station = await stationOf(username, secret);
       if (client.conn.destroyed) return;
+      makeRoom(station.caller);
       callers.set(client, station.caller);
       stations.set(client, station);
       client.conn.once("close", () => stations.delete(client));
