@@ -16,6 +16,8 @@ const OPTIONS = {
 const NOT_IN_IT =
   "What was answered after that isn't in it. Before any serial is printed next, a label of it is looked for: it may have come out since. " +
   "What a station had sealed since is listed there by imprimatur agent missing --since that time, and brought back with --recover.";
+/** Each node keeps in mind when the last restore was that it heard of, in a folder that only it has. */
+const KNOWN_ELSEWHERE = "A node that doesn't start even so knows of a later one: say it there as well.";
 const ELSEWHERE = "IMPRIMATUR_DATABASE_URL is set here: a cloud that is started with it works on that database, and not in this folder.";
 /** A restore needs no settings, and what is wrong with one is said when a cloud is started with it. */
 function isElsewhere(file: string | undefined): boolean {
@@ -35,7 +37,7 @@ await runCommand(async (argv, { log, now }) => {
     );
   if (isSetBack) {
     const { takenAt, logSize } = await settleDatabase(loadConfig(file), log);
-    return `the database goes to ${takenAt}, with a log of ${logSize} leaves; every tenant is told. ${NOT_IN_IT}`;
+    return `the database goes to ${takenAt}, with a log of ${logSize} leaves; every tenant is told. ${NOT_IN_IT} ${KNOWN_ELSEWHERE}`;
   }
   if (from === undefined || dataDir === undefined)
     throw new ConfigError(`--${from === undefined ? "from" : "data"} is missing (usage: ${USAGE})`, 2);

@@ -81,6 +81,12 @@ test("after restore --set-back no serial comes twice, open jobs are looked for, 
   await toWatch.end();
   const { code, out } = await imprimatur("restore", ["--set-back"]);
   expect([code, out]).toEqual([0, expect.stringMatching(/^the database goes to \d{4}-.*Z, with a log of \d+ leaves; every tenant is told\./)]);
+  expect(out).toContain("A node that doesn't start even so knows of a later one: say it there as well.");
+  const itsOwn = join(folder, "node-1", "seen.json");
+  writeFileSync(itsOwn, JSON.stringify({ ...JSON.parse(readFileSync(itsOwn, "utf8")), restoredAt: Date.now() + 7_200_000 }));
+  expect((await imprimatur("doctor", [], hasSeenNothing)).out).toMatch(/FAIL log: the store was set back: .* then imprimatur restore --set-back/);
+  expect((await imprimatur("restore", ["--set-back"], hasSeenNothing)).code).toBe(0);
+  expect((await imprimatur("doctor", [], hasSeenNothing)).out).not.toContain("the store was set back");
   const third = await start();
   ({ url } = third);
   expect(allOf(await shop.allocate(2_000), lost)).toEqual([]);
