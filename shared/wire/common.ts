@@ -19,7 +19,7 @@ export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([
 export const shownAs = (shape: TSchema) => Type.Unknown({ shownAs: shape });
 
 export const Instant = Type.String({ format: "date-time", maxLength: 40, description: "ISO 8601 in UTC, with milliseconds" });
-/** Where a law is asked for: laws begin with a day. */
+/** Where people name a day as easily: laws begin with one, sandboxes end with one. */
 export const InstantOrDay = Type.Union([Instant, Type.String({ format: "date", description: "Or a day: its beginning in UTC" })]);
 const SHA256 = "^[0-9a-f]{64}$";
 export const Sha256 = Type.String({ pattern: SHA256, description: "SHA-256 in hex" });

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
 import { granularities, productStages, productStatuses } from "../states.ts";
-import { closed, Id, Instant, nullable, PageQuery, READABLE, Reason, shownAs, type Static, VISIBLE } from "./common.ts";
+import { closed, Id, Instant, InstantOrDay, nullable, PageQuery, READABLE, Reason, shownAs, type Static, VISIBLE } from "./common.ts";
 
 const ProductName = Type.String({ minLength: 1, maxLength: limits.PRODUCT_NAME_MAX_LENGTH, pattern: VISIBLE });
 const Description = Type.String({ minLength: limits.DESCRIPTION_MIN_LENGTH, maxLength: limits.DESCRIPTION_MAX_LENGTH, pattern: READABLE });
@@ -60,7 +60,7 @@ export const ProductQuery = closed({
   gtin: Type.Optional(Gtin),
   q: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: "A part of the name, in any case" })),
   updatedSince: Type.Optional({
-    ...Instant,
+    ...InstantOrDay,
     description: `What changed at that instant or later, by \`updatedAt\`; where several nodes share a store a change may come to be seen up to ${limits.COMMIT_LATE_MAX_MS / 1_000} s after it: who must miss none asks from so long before the latest that he knows`,
   }),
 });

@@ -1,7 +1,7 @@
 // A tenant: the door that every credential, product and label stands behind.
 import { Type } from "typebox";
 import { limits } from "../limits.ts";
-import { closed, COMPANY_PREFIX, Id, Instant, MaxAttempts, Name, nullable, Secret, type Static, Word } from "./common.ts";
+import { closed, COMPANY_PREFIX, Id, Instant, InstantOrDay, MaxAttempts, Name, nullable, Secret, type Static, Word } from "./common.ts";
 
 const CompanyPrefixes = Type.Array(Type.String({ pattern: COMPANY_PREFIX, description: "GS1 company prefix, 6 to 12 digits" }), {
   maxItems: limits.COMPANY_PREFIXES_MAX_ITEMS,
@@ -12,7 +12,7 @@ const TierName = Type.Enum(["sandbox", "standard", "pro"]);
 export const TenantCreate = closed({
   name: Name,
   sandbox: Type.Optional(Type.Boolean({ default: false })),
-  expiresAt: Type.Optional(nullable(Instant)),
+  expiresAt: Type.Optional(nullable(InstantOrDay)),
   tier: Type.Optional(TierName),
   companyPrefixes: Type.Optional(CompanyPrefixes),
 });
@@ -30,7 +30,7 @@ export type TenantPatch = Static<typeof TenantPatch>;
 /** What is the platform's to set: a tenant can't give itself a larger budget, or a longer life. */
 export const TenantTerms = closed({
   tier: Type.Optional(TierName),
-  expiresAt: Type.Optional(nullable(Instant)),
+  expiresAt: Type.Optional(nullable(InstantOrDay)),
 });
 export type TenantTerms = Static<typeof TenantTerms>;
 

@@ -310,6 +310,7 @@ test("the list filters by category, status, GTIN, a part of the name in any case
   for (const limit of ["Infinity", "-Infinity", "1e309"])
     expect(refusal(await shop.get(`/products?limit=${limit}`))).toEqual([400, "VALIDATION_ERROR", "limit"]);
   expect(await ids(`updatedSince=${since}`)).toEqual([late.id]);
+  expect(await ids("updatedSince=2020-01-01")).toEqual([late.id, pot.id, cup.id]);
   const first = (await shop.get("/products?limit=2")).body;
   expect((await shop.get(`/products?limit=2&cursor=${first.nextCursor}`)).body.data.map(({ id }: { id: string }) => id)).toEqual([cup.id]);
   expect(refusal(await shop.get("/products?colour=red"))).toEqual([400, "VALIDATION_ERROR", "colour"]);
