@@ -8,11 +8,12 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { loadConfig } from "../../cloud/config.ts";
 import { client } from "../../fixtures/client.ts";
 import { freePort } from "../../fixtures/free-port.ts";
 import { startProgram } from "../../fixtures/program.ts";
+import { endsWithUs } from "../../fixtures/with-us.ts";
 import { freshFolder } from "../endings.ts";
 
 const PATIENCE = { timeout: 30_000 };
@@ -149,13 +150,15 @@ test("that the tables are being brought up to date is told while that goes on; k
   await (await startProgram("cloud/main.ts", settings(dataDir))).end();
   const database = new DatabaseSync(join(dataDir, "imprimatur.db"));
   const STRAYS = 30; // the migration that gives each of these a lane
-  database.exec(`DELETE FROM migrations WHERE version >= ${STRAYS}; WITH RECURSIVE row (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM row WHERE n < 200000)
+  // The first lane is never made to the end, so that whoever is killed once it is told is in the middle of it.
+  database.exec(`DELETE FROM migrations WHERE version >= ${STRAYS};
     INSERT INTO deliveries (webhook_id, id, tenant_id, event_id, type, state, due_at, tries, by_hand, attempts, created_at)
-    SELECT n, n, 't', 'e', 'print.confirmed', 'pending', 0, 0, 0, '[]', 1 FROM row`);
-  const child = spawn(process.execPath, ["cloud/main.ts"], {
-    env: { ...process.env, ...settings(dataDir) },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+    VALUES (1, 1, 't', 'e', 'print.confirmed', 'pending', 0, 0, 0, '[]', 1);
+    CREATE VIEW endless AS WITH RECURSIVE row (n) AS (SELECT 1 UNION ALL SELECT n FROM row) SELECT n FROM row;
+    CREATE TRIGGER made AFTER INSERT ON lanes BEGIN SELECT max(n) FROM endless; END`);
+  const env = { ...process.env, ...settings(dataDir) };
+  const child = endsWithUs(spawn(process.execPath, ["cloud/main.ts"], { env, stdio: ["ignore", "pipe", "inherit"] }), "SIGKILL");
+  onTestFinished(() => void child.kill("SIGKILL"));
   const ended = once(child, "close");
   child.stdout.on("data", (chunk: Buffer) => void (chunk.includes('"event":"migrating"') && child.kill("SIGKILL")));
   expect(await ended).toEqual([null, "SIGKILL"]);
