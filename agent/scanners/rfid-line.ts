@@ -7,15 +7,28 @@ import { type News, type ScannerDriver, type ScannerSettings, simulatedOf } from
 
 /** Of any length that a tag can hold: one that can't be of ours is in the field all the same. */
 const TAG = /^\s*((?:[0-9a-f]{4}){1,31})\s*(?:,\s*([0-9a-f]{8,64})?\s*)?$/i;
-
 const TAGS_A_SECOND_MAX = 1_000; // a reader says the same ones again and again
+/** One that is set to another format says something wrong for each tag, for as long as one is in its field. */
+const TROUBLE_EVERY_MS = 10_000;
 
 export const rfidLine: ScannerDriver = {
   sees: "tags",
   port: "wire",
   checkPort: parsePort,
-  open: (settings, news, clock) => linePort(settings, news, clock, tagsTold(settings, news, clock), TAGS_A_SECOND_MAX),
+  open: (settings, news, clock) => {
+    const seldom = { ...news, trouble: seldomTold(news.trouble, clock) };
+    return linePort(settings, seldom, clock, tagsTold(settings, seldom, clock), TAGS_A_SECOND_MAX);
+  },
 };
+
+function seldomTold(tell: News["trouble"], clock: Clock): News["trouble"] {
+  let toldAt = -Infinity;
+  return (trouble) => {
+    if (clock.now() - toldAt < TROUBLE_EVERY_MS) return;
+    toldAt = clock.now();
+    tell(trouble);
+  };
+}
 
 const tagsTold = (settings: ScannerSettings, news: News, clock: Clock) => (line: string) => {
   const [, epc, tid] = TAG.exec(line) ?? [];

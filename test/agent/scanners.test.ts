@@ -271,12 +271,23 @@ describe("the keyboard", () => {
 });
 
 describe("a tag reader", () => {
-  test("EPC and TID come as lines, in either case; all else is told as trouble", async () => {
-    const said = `${EPC}\r\n${EPC.toLowerCase()},e2801191a5030060\n${EPC},\n${EPC.slice(1)}\nhello\n${EPC}00000000\n3000\n`;
-    const gate = await startDevice((socket) => socket.write(said));
+  test("EPC and TID come as lines, in either case; all else is told as trouble, but not of each tag anew", async () => {
+    const said: [at: number, lines: string][] = [
+      [0, `${EPC}\r\n${EPC.toLowerCase()},e2801191a5030060\n${EPC.slice(1)}\n${EPC},\n`],
+      [9_999, `hello\n\0\n${EPC}00000000\n`],
+      [10_000, "again\n3000\n"],
+    ];
+    const gate = await startDevice();
     onTestFinished(gate.end);
-    const { tags, troubles } = opened({ name: "gate", driver: "rfid", port: gate.url });
-    await expect.poll(() => troubles.length).toBe(2);
+    let now = 0;
+    const { tags, troubles } = opened({ name: "gate", driver: "rfid", port: gate.url }, { ...systemClock, now: () => now });
+    await expect.poll(() => gate.sockets.size).toBe(1);
+    for (const [i, [at, lines]] of said.entries()) {
+      now = at;
+      for (const socket of gate.sockets) socket.write(lines);
+      await expect.poll(() => tags.length).toBe(3 + i);
+    }
+    expect(troubles.map(({ words }) => words)).toEqual([EPC.slice(1), "again"].map((line) => `"${line}" isn't EPC or EPC,TID in hex`));
     expect(tags).toEqual([
       { reader: "gate", epc: EPC, read_at: expect.any(String) },
       { reader: "gate", epc: EPC, tid: "E2801191A5030060", read_at: expect.any(String) },
