@@ -6,6 +6,8 @@ import { rolldown } from "rolldown";
 const [entry, dir] = process.argv.slice(2);
 const isOurs = /^(?:\.|\/|[A-Za-z]:\\|#shared\/|(?:typebox|ky|jose)(?:\/|$))/;
 function transform(code, id) {
+  // A thread begins with the file that starts it: the packed one, for which nothing has to be blanked of its types.
+  if (code.includes("new Worker(new URL(import.meta.url)")) return void this.emitFile({ type: "chunk", id });
   if (code.includes("import.meta.resolve"))
     throw new Error(`${id}: import.meta.resolve would look from where the pack lies; createRequire(import.meta.url).resolve doesn't`);
   return code.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(id).href));

@@ -250,7 +250,7 @@ const argv = [
     : ["--max-semi-space-size=32", "--heap-growing-percent=150"]),
   ...(name === "cloud" ? ["--expose-gc"] : []), // what its start leaves behind is given back at once
   "--disable-warning=ExperimentalWarning", // the console's pages are blanked of their types by node:module, which still says so
-  ...(isClone ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]), // what is packed too: its threads start from the sources
+  ...(isClone || main ? [] : ["--import", pathToFileURL(join(here, "strip.mjs")).href]),
   ...(serves ? [] : ["--import", pathToFileURL(join(here, "unread.mjs")).href]),
   main ?? join(root, file),
   ...args.map((arg) => (arg.endsWith(".config.ts") ? join(root, arg) : arg)),
