@@ -6,14 +6,13 @@ import { reasonOf } from "#shared/fault.ts";
 import { saying } from "#shared/sayings.ts";
 import { bodyWithin } from "#shared/bounded-body.ts";
 import { type Clock, instant, within } from "../clock.ts";
-import { look } from "../decode.ts";
-import { pictureFrom } from "../picture.ts";
+import { type PictureReader, pictureReader } from "../picture-reader.ts";
 import { linkTold, pauseAfter } from "../reconnecting.ts";
-import { symbolCheck } from "../symbol-check.ts";
 import { type News, type Scanner, type ScannerDriver, type ScannerSettings, simulatedOf } from "./scanner.ts";
 
 const EVERY_MS = 500;
 const FRAME_MAX_MS = 3_000;
+const READ_MAX_MS = 20_000; // of the largest size nothing but noise takes 5 s, and what shows a label one
 const EMPTY_FRAMES = 2; // one may be blurred or dark, and the label lies there all the same
 const FRAME_MAX_BYTES = 8_388_608;
 
@@ -25,7 +24,12 @@ function open(settings: ScannerSettings, news: News, clock: Clock): Scanner {
   let over = false;
   let cancel = () => {};
   let abort = new AbortController();
-  const looker = lookerOf(settings, news, clock);
+  const reader = pictureReader(clock);
+  const tooSlow = () => {
+    void reader.end();
+    throw new Error(saying("picture_unread", { port: settings.port, seconds: READ_MAX_MS / 1000 }));
+  };
+  const looker = lookerOf(settings, news, clock, (picture) => within(clock, READ_MAX_MS, reader.read(picture), tooSlow));
 
   const { link, tell } = linkTold(saying("no_frame_yet"), (now) => {
     if (!over) news.link(settings.name, now);
@@ -63,13 +67,14 @@ function open(settings: ScannerSettings, news: News, clock: Clock): Scanner {
       over = true;
       cancel();
       abort.abort();
+      await reader.end();
       await rounds;
     },
   };
 }
 
 /** Reads a frame and says what is new in it: a picture that repeats, byte for byte, is no new sighting. */
-function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: Uint8Array) => Promise<void> {
+function lookerOf(settings: ScannerSettings, news: News, clock: Clock, read: PictureReader["read"]): (bytes: Uint8Array) => Promise<void> {
   let lastHash = "";
   let emptyAt: string | undefined;
   let empty = 0; // frames in a row
@@ -78,8 +83,7 @@ function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: 
     const image_sha256 = hash("sha256", bytes, "hex");
     if (image_sha256 === lastHash) return;
     const scanned_at = instant(clock);
-    const { image, gray } = pictureFrom(bytes);
-    const { symbols, damaged, decoder } = await look(image);
+    const { symbols, damaged, decoder, check } = await read(bytes);
     lastHash = image_sha256;
     const words = symbols.length === 0 && damaged[0] ? saying("symbol_unreadable", { why: damaged[0].why.split(" @")[0] ?? "" }) : "";
     if (words !== "" && words !== lastTrouble) news.trouble({ scanner: settings.name, at: scanned_at, words });
@@ -102,7 +106,7 @@ function lookerOf(settings: ScannerSettings, news: News, clock: Clock): (bytes: 
       image_sha256,
       ...(emptyAt === undefined ? {} : { view_empty_at: emptyAt }),
       symbol,
-      symbol_check: symbolCheck(symbol, gray ? { picture: gray } : {}),
+      ...(check ? { symbol_check: check } : {}),
       ...simulatedOf(settings),
     });
   };

@@ -43,7 +43,7 @@ function opened(settings: ScannerSettings & { driver: ScannerKind }, clock: Cloc
   onTestFinished(() => scanner.end());
   return { sightings, tags, troubles, links, scanner };
 }
-const [LINE_MS, FRAME_MS] = [50, 3_000]; // a tenth of what a line may pause: a pause is counted in slices
+const [LINE_MS, FRAME_MS, READ_MS, EVERY_MS] = [50, 3_000, 20_000, 500]; // a tenth of what a line may pause: a pause is counted in slices
 const clockOf = (spans: (ms: number) => number): Clock => ({
   now: () => Date.now(),
   after: (ms, act) => systemClock.after(spans(ms), act),
@@ -351,7 +351,7 @@ describe("a camera", () => {
     const counting: Clock = {
       ...watchful,
       after: (ms, act) => {
-        looks += Number(ms !== FRAME_MS); // the pause behind each
+        looks += Number(ms === EVERY_MS); // the pause behind each
         return watchful.after(ms, act);
       },
     };
@@ -428,6 +428,22 @@ describe("a camera", () => {
       response.writeHead(200, { "content-type": "multipart/x-mixed-replace; boundary=frame" }).write("--frame\r\n");
     });
     await expect.poll(() => links).toEqual([{ up: false, why: expect.stringContaining("is a stream (multipart/x-mixed-replace)") }]);
+  });
+
+  test("a picture that isn't read in time is given up, as nothing waits for it, and the next one is read", async () => {
+    let reads = 0;
+    const impatient: Clock = {
+      ...watchful,
+      after: (ms, act) => {
+        reads += Number(ms === READ_MS);
+        if (ms === READ_MS && reads === 1) setImmediate(act);
+        return watchful.after(ms, act);
+      },
+    };
+    const { links, sightings } = await watching("none", impatient);
+    await expect.poll(() => sightings.length).toBeGreaterThan(0);
+    const why = expect.stringMatching(/^the picture at .* could not be read within 20 s/);
+    expect(links).toEqual([{ up: false, why }, { up: true }]);
   });
 
   test("one that isn't there is told in words", async () => {

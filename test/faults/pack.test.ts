@@ -8,6 +8,7 @@ import { gtinOf } from "../../fixtures/gtin.ts";
 import { productOf } from "../../fixtures/passports.ts";
 import { startProgram } from "../../fixtures/program.ts";
 import { startReceiver } from "../../fixtures/receiver.ts";
+import { pngOfGray } from "../../fixtures/scanners/optics.ts";
 import { freshFolder } from "../endings.ts";
 
 const run = promisify(execFile);
@@ -111,9 +112,17 @@ test("installed into an empty folder without any script, it runs the cloud, a st
 
   const settings = join(elsewhere, "station.json");
   const printer = { name: "away", driver: "zpl", port: "tcp://127.0.0.1:9", dpi: 203, label: { widthMm: 50, heightMm: 25 } };
-  writeFileSync(settings, JSON.stringify({ cloud: cloud.url, key: device.key.secret, console: { port: 0 }, printers: [printer] }));
+  const picture = join(prefix, "frame.png");
+  writeFileSync(picture, pngOfGray({ width: 9, height: 9, gray: new Uint8Array(81) }));
+  const scanners = [{ name: "eye", driver: "camera", port: `file:${picture}` }];
+  writeFileSync(
+    settings,
+    JSON.stringify({ cloud: cloud.url, key: device.key.secret, console: { port: 0 }, printers: [printer], scanners }),
+  );
   const agent = await startProgram(bin, env, [], ["agent", "--config", settings], elsewhere);
   expect(await (await fetch(agent.url)).text()).toContain("/console.js");
+  const eye = async () => (await (await fetch(`${agent.url}/api/state`)).json()).scanners[0];
+  await expect.poll(eye, { timeout: 20_000 }).toMatchObject({ name: "eye", up: true }); // its pictures are read by a thread
   expect(await agent.end()).toBe(0);
   const upgraded = await startProgram(bin, env, [], ["agent", "--config", settings], elsewhere);
   rmSync(join(prefix, "lib/node_modules/imprimatur/node_modules/.cache"), { recursive: true });

@@ -118,6 +118,7 @@ export const es: ToldAbroad = {
     not_opened_yet: "aún no abierto",
     no_frame_yet: "aún sin imagen",
     camera_no_frame: "{port} no dio ninguna imagen entera en {seconds} s",
+    picture_unread: "la imagen de {port} no se pudo leer en {seconds} s: ajuste la cámara a imágenes más pequeñas",
     symbol_unreadable: "hay un código a la vista que no se puede leer ({why})",
     camera_too_large: "{port} envía más de {bytes} bytes por imagen",
     camera_unreached: "no se llega a {url}: {why}",
