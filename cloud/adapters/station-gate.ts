@@ -60,17 +60,17 @@ export function stationGate({ authenticate, log, metrics }: Pick<Surroundings, "
   });
 
   /** A device that lost its connections without a word must be able to come back, so that it is the oldest who goes. */
-  function endOldest(deviceId: string | null): void {
+  function oldestOf(deviceId: string | null): Client[] {
     const its = [...stations].filter(([, { caller }]) => caller.deviceId === deviceId);
-    for (const [client] of its.slice(0, -limits.MQTT_DEVICE_MAX_CONNECTIONS)) client.close();
+    return its.slice(0, -limits.MQTT_DEVICE_MAX_CONNECTIONS).map(([client]) => client);
   }
 
   let isFull = false;
   /** Where all places are taken, a further one is its own device's, or one of the tenant that has most, which keeps as many as the newcomer's. */
-  function makeRoom({ tenantId, deviceId }: Caller): void {
+  function leavingFor({ tenantId, deviceId }: Caller): Client[] {
     if (stations.size < places) {
       isFull &&= stations.size > ROOMY * places;
-      return;
+      return [];
     }
     const held = Map.groupBy(stations, ([, { caller }]) => caller.tenantId);
     const most = [...held.values()].reduce((some, others) => (others.length > some.length ? others : some));
@@ -84,18 +84,20 @@ export function stationGate({ authenticate, log, metrics }: Pick<Surroundings, "
       own.find(([, { caller }]) => caller.deviceId === deviceId) ?? (most.length > own.length + 1 ? most.at(-1) : undefined) ?? [];
     if (!gone) throw new Refusal("OVERLOADED", "all places for stations are taken, as many by its tenant as by any other: it polls");
     stations.delete(gone);
-    gone.close();
+    return [gone];
   }
 
   return {
     admit: async (client, username, secret) => {
       const station = await stationOf(username, secret);
       if (client.conn.destroyed) return;
-      makeRoom(station.caller);
+      const leaving = leavingFor(station.caller);
       callers.set(client, station.caller);
       stations.set(client, station);
       client.conn.once("close", () => stations.delete(client));
-      endOldest(station.caller.deviceId);
+      leaving.push(...oldestOf(station.caller.deviceId));
+      // Who comes under the name of one that isn't gone yet would be forgotten with it.
+      await Promise.all(leaving.map((one) => new Promise<void>((resolve) => one.close(resolve))));
     },
     isOwn: (client, topic, kinds, scope) => {
       const [place, caller] = [placeOf(topic), client ? callers.get(client) : undefined];

@@ -21,7 +21,9 @@ function sixPlaces() {
   const come = async (deviceId: string) => {
     const conn = Object.assign(new EventEmitter(), { destroyed: false });
     const leave = () => void there.splice(there.indexOf(deviceId), 1);
-    await gate.admit({ conn, close: () => (leave(), setImmediate(() => conn.emit("close"))) } as never as Client, deviceId, deviceId);
+    const close = (done?: () => void) => void setImmediate(() => (leave(), done?.(), conn.emit("close")));
+    await gate.admit({ conn, close } as never as Client, deviceId, deviceId);
+    expect(there).not.toContain(deviceId); // the broker would forget both, where they come under one name
     there.push(deviceId);
     return () => (leave(), conn.emit("close"));
   };
