@@ -1,6 +1,7 @@
 // The cloud from settings to listening, and back: what main runs, and what tests run with their own clock and log.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
+import { wordsOf } from "#shared/fault.ts";
 import { limits } from "#shared/limits.ts";
 import { isLoopback, urlAt } from "#shared/url-at.ts";
 import { anchorAt } from "./adapters/anchor.ts";
@@ -186,7 +187,7 @@ async function closeAll({ store, log, pulse, tracing }: Lent, config: Config, { 
   );
   await running.broker.end(); // nobody listens any more: that we go doesn't make a station offline
   await store.close();
-  await tracing?.close().catch((error: unknown) => log.warn({ event: "traces-lost", err: error }, "the last traces weren't taken"));
+  await tracing?.close().catch((error: Error) => log.warn({ event: "traces-lost" }, `the last traces weren't taken (${wordsOf(error)})`));
 }
 
 /** Units of work are counted, and are part of the request's trace where somebody collects traces. */

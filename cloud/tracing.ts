@@ -6,6 +6,7 @@ import { isSpanContextValid, ROOT_CONTEXT, type SpanContext, SpanKind, SpanStatu
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { detectResources, envDetector, resourceFromAttributes, serviceInstanceIdDetector } from "@opentelemetry/resources";
 import { BatchSpanProcessor, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
+import { wordsOf } from "#shared/fault.ts";
 import type { Log } from "./log.ts";
 
 type Ids = Record<string, string | number | null | undefined>;
@@ -43,7 +44,8 @@ function watched(exporter: SpanExporter, log: Log): SpanExporter {
   const told = (error: Error | undefined): void => {
     if (areLost === (error !== undefined)) return;
     areLost = !areLost;
-    if (areLost) log.warn({ event: "traces-lost", err: error }, "traces aren't taken, and are lost until they are");
+    // In its words alone: the error holds all that the collector answered.
+    if (error) log.warn({ event: "traces-lost" }, `traces aren't taken (${wordsOf(error)}), and are lost until they are`);
     else log.info({ event: "traces-taken" }, "traces are taken again");
   };
   return {

@@ -205,6 +205,17 @@ test.concurrent(
   },
 );
 
+test.concurrent("a collector that takes nothing is told of in its reason's words, not with all that it answered", async (t) => {
+  const { expect } = t;
+  const collector = await startCollector();
+  t.onTestFinished(collector.end);
+  const w = await world({ settings: { OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/elsewhere` } });
+  const told = () => w.logged().flatMap((line) => (line.includes('"traces-lost"') ? [JSON.parse(line) as object] : []));
+  await expect.poll(told, { timeout: 20 * SECOND }).toHaveLength(1);
+  const msg = "traces aren't taken (Not Found), and are lost until they are";
+  expect(told()).toEqual([{ level: "warn", time: expect.any(String), event: "traces-lost", msg }]);
+});
+
 test.concurrent(
   "an answer that comes too late is a 503, and the same key gives the true one",
   { timeout: 120 * SECOND },
