@@ -5,6 +5,8 @@ import { describe, expect, test } from "vitest";
 import { digestOf } from "#shared/canonical.ts";
 import { limits } from "#shared/limits.ts";
 import { judgeBundle } from "#shared/web/proof.ts";
+import { eq } from "../../cloud/store/drizzle.ts";
+import { orphans } from "../../cloud/store/schema.ts";
 import { type Claim, goodItems, type Item, printShop, sealOf } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 
@@ -645,10 +647,11 @@ describe("orphans", () => {
     expect((await admin.get(`/aidc/jobs/${claimed.job.job_ref}`)).body.duplicate_risk).toBe(false);
   });
 
-  test("take no more evidence than a result does, so that a list of them stays one that can be sent", async () => {
-    const { claimed } = await waitingFor("RENDERED");
+  test("take no more evidence than a result does, and a page of them ends by its bytes, so that a list of them stays one that can be sent", async () => {
+    const home = await printShop(w);
+    const { claimed } = await waitingFor("RENDERED", {}, home);
     const say = (bytes: number) =>
-      device.api.post("/aidc/orphans", {
+      home.device.api.post("/aidc/orphans", {
         job_ref: claimed.job.job_ref,
         attempt_id: claimed.attempt_id,
         evidence: { note: "x".repeat(bytes - '{"note":""}'.length) },
@@ -658,6 +661,21 @@ describe("orphans", () => {
     const { status, body } = await say(limits.EVIDENCE_MAX_BYTES + 1);
     expect([status, body.error?.code, body.error?.details.fields[0].field]).toEqual([422, "EVIDENCE_INVALID", "evidence"]);
     expect((await say(limits.EVIDENCE_MAX_BYTES)).status).toBe(201);
+    await w.store.write("more of them", async ({ db }) => {
+      const [one] = await db.select().from(orphans).where(eq(orphans.tenantId, home.tenantId));
+      const alike = (n: number) => ({
+        ...(one as typeof orphans.$inferSelect),
+        id: `01900000-0000-7000-8000-${String(n).padStart(12, "0")}`,
+        attemptId: `${n}`,
+      });
+      await db.insert(orphans).values(Array.from({ length: 130 }, (_, n) => alike(n)));
+    });
+    const page = async (cursor = "") => (await home.admin.get(`/aidc/orphans?limit=200${cursor}`)).body;
+    const { data, nextCursor } = await page();
+    expect([data.length, (await page(`&cursor=${nextCursor}`)).data.length]).toEqual([
+      limits.PAGE_MAX_BYTES / limits.EVIDENCE_MAX_BYTES,
+      3,
+    ]);
   });
 
   test("of an attempt that never was are not taken", async () => {
