@@ -5,8 +5,7 @@ import { brokerAt, EVERY_STATION } from "#shared/mqtt.ts";
 import type { Broker, Surroundings } from "./broker.ts";
 
 const RETRY_MS = 2_000;
-const CONNECT_MS = 10_000;
-const HEARD_MS = 5_000; // who lets us in and then says nothing is asked on a new line
+const ANSWER_MS = 10_000; // then it is asked on a new line
 
 export async function externalBroker(url: string, { hear, log }: Pick<Surroundings, "hear" | "log">): Promise<Broker> {
   const { connect } = await import("mqtt"); // only who names a broker loads it
@@ -18,7 +17,7 @@ export async function externalBroker(url: string, { hear, log }: Pick<Surroundin
     clientId: `imprimatur-${randomUUID()}`,
     reconnectPeriod: RETRY_MS,
     reconnectOnConnackError: true,
-    connectTimeout: CONNECT_MS,
+    connectTimeout: ANSWER_MS,
     resubscribe: false,
     queueQoSZero: false,
   });
@@ -38,7 +37,7 @@ export async function externalBroker(url: string, { hear, log }: Pick<Surroundin
     asking = setTimeout(() => {
       away("it doesn't say whether it lets us hear the stations");
       client.stream.destroy();
-    }, HEARD_MS);
+    }, ANSWER_MS);
     client.subscribe(wanted, (error) => {
       clearTimeout(asking);
       if (error) {
