@@ -126,6 +126,7 @@ export async function startStation(config: AgentConfig, options: StationOptions)
     ]);
     scans.end();
     await uplink.end();
+    if (uplink.online()) await cloud.tell({ status: "offline" }); // last: what else it tells says that it is there
     cancel();
     client.end(); // what nobody waits for
     store.close();

@@ -7,7 +7,7 @@ import { mosquittoMissing, startMosquitto } from "../../fixtures/mqtt.ts";
 import { printShop, type Shop } from "../../fixtures/print-shop.ts";
 import { type WorldOptions } from "../../fixtures/world.ts";
 import { world } from "../world.ts";
-import { ask, jobAt, netTo, running, type Running, sealed, until } from "./floor.ts";
+import { ask, jobAt, netTo, running, type Running, sealed, stateInCloud, until } from "./floor.ts";
 
 if (mosquittoMissing) process.stdout.write(`skipped: a station beside an external MQTT broker: ${mosquittoMissing}\n`);
 async function aShop(options: WorldOptions = {}) {
@@ -103,6 +103,19 @@ test("with the cloud's own broker cut off, labels are sealed by polling, and by 
   const line = await lineTo(Number(new URL(mqtt.url).port));
   const station = await running({ onTestFinished }, w.url, shop, { settings: { mqtt: line.url } });
   expect(await outlives(station, shop, { die: line.cut, back: line.mend })).toEqual(WELL);
+});
+
+test.each([
+  ["with its broker", {}],
+  ["without one", { mqtt: "mqtt://127.0.0.1:1" }],
+])("%s, a station that ended while a label came out shows as offline, whatever it told last", async (_, settings) => {
+  const { w, shop } = await aShop();
+  const station = await running({ onTestFinished }, w.url, shop, { eyes: "hand", printer: { scale: 4 }, settings });
+  const { job_ref: ref } = await shop.issue();
+  await until(async () => (await stateInCloud(shop, ref)) === "SPOOL_SUBMITTED");
+  await station.end();
+  const { status } = (await shop.admin.get(`/devices/${shop.device.id}`)).body;
+  expect([await stateInCloud(shop, ref), status]).toEqual(["PRINTED_ATTESTED", "offline"]);
 });
 
 test.skipIf(mosquittoMissing)("with a mosquitto that is killed, the same, and it is found again by itself", async () => {
