@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { ReadResult } from "zxing-wasm/reader";
+import { saying } from "#shared/sayings.ts";
 
 /** RGBA, or one byte a dot. */
 export type Image =
@@ -62,7 +63,7 @@ export async function look(image: Image | Uint8Array): Promise<{ symbols: Decode
     returnErrors: true,
     maxNumberOfSymbols: SYMBOLS_MAX,
   });
-  if (results.some(({ error }) => error.includes("load image"))) throw new Error("these bytes aren't a PNG or JPEG picture");
+  if (results.some(({ error }) => error.includes("load image"))) throw new Error(saying("not_a_picture"));
   const symbols = results.filter(({ isValid }) => isValid).map(decodedOf);
   // Only of QR codes: lettering looks like a broken DataMatrix in one frame of twenty.
   const damaged = results

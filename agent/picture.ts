@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import { inflateSync } from "node:zlib";
 import { PNG } from "pngjs";
 import { codeOf } from "#shared/fault.ts";
+import { saying } from "#shared/sayings.ts";
 import { type Image, PIXELS_MAX } from "./decode.ts";
 import type { Gray } from "./symbol-check.ts";
 
@@ -13,14 +14,14 @@ export function pictureFrom(file: Uint8Array): { image: Image | Uint8Array; gray
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
   const { width, height, kind } = sizeOf(bytes);
   if (width * height > PIXELS_MAX || width * height === 0 || Math.max(width, height) > SIDE_MAX)
-    throw new Error(`a picture of ${width} x ${height} is too large or empty`);
+    throw new Error(saying("picture_too_large", { width, height }));
   if (kind === "jpeg") return { image: file };
   const chunks = [...chunksIn(bytes)];
   // The library goes by the last of its headers, and what is asked here by the first.
   if (chunks.filter(({ name }) => name === "IHDR").length > 1) throw new Error("a picture with more than one header");
   if (bytes[INTERLACE_AT] !== 0 && !isWithin(chunks, (width + PASSES) * (height + PASSES) * PIXEL_MAX_BYTES))
     throw new Error(`a picture of ${width} x ${height} unpacks to more than that`);
-  const { data } = PNG.sync.read(bytes);
+  const { data } = unpacked(bytes);
   const gray = new Uint8Array(width * height);
   // On white, as a sheet would be: a transparent background is no black one.
   for (let i = 0; i < gray.length; i += 1) {
@@ -29,6 +30,15 @@ export function pictureFrom(file: Uint8Array): { image: Image | Uint8Array; gray
     gray[i] = Math.round(light * alpha + 255 * (1 - alpha));
   }
   return { image: { width, height, gray }, gray: { width, height, gray } };
+}
+
+/** The library tells of a file that ends in the middle in words about its own streams. */
+function unpacked(bytes: Buffer): PNG {
+  try {
+    return PNG.sync.read(bytes);
+  } catch (cause) {
+    throw new Error(saying("picture_broken"), { cause });
+  }
 }
 
 /** Rows of a dot each are unpacked one by one: of sixteen million in a file of 33 kB come two gigabytes, and nothing else is done meanwhile. */
@@ -53,7 +63,7 @@ function isWithin(chunks: Chunk[], mostBytes: number): boolean {
     return true;
   } catch (error) {
     if (codeOf(error) === "ERR_BUFFER_TOO_LARGE") return false;
-    throw error;
+    throw new Error(saying("picture_broken"), { cause: error });
   }
 }
 
@@ -69,5 +79,5 @@ function sizeOf(bytes: Buffer): { kind: "png" | "jpeg"; width: number; height: n
         return { kind: "jpeg", height: bytes.readUInt16BE(at + 5), width: bytes.readUInt16BE(at + 7) };
     }
   }
-  throw new Error("these bytes aren't a PNG or JPEG picture");
+  throw new Error(saying("not_a_picture"));
 }

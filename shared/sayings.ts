@@ -123,6 +123,9 @@ export const sayings = {
   camera_unreached: "{url} can't be reached: {why}",
   camera_answers: "{url} answers {status}",
   camera_stream: "{url} is a stream ({kind}): give the address at which the camera shows a single picture",
+  not_a_picture: "these bytes aren't a PNG or JPEG picture",
+  picture_broken: "a picture that is cut off or broken",
+  picture_too_large: "a picture of {width} x {height} is too large or empty",
   typed_unfit: "what was typed is empty, longer than {most} characters, or has control characters",
   line_ignored:
     "a line of {bytes} bytes with control characters, or not in UTF-8, was ignored: set the scanner to send the code alone, with CR or LF after it and nothing around it (no STX, GS, NUL)",

@@ -391,7 +391,7 @@ describe("a camera", () => {
     ["not-a-picture", "aren't a PNG or JPEG"],
     ["endless", "more than 8388608 bytes"],
     ["bomb", "is too large"],
-    ["cut", ""],
+    ["cut", "cut off or broken"],
     ["silent", "sent no whole frame within"],
   ] as const)("%s: the camera is down, it is said why, and it comes back", async (fault, says) => {
     const { camera, sightings, links } = await watching(fault, fault === "silent" ? clockOf((ms) => shorter(ms, FRAME_MS)) : watchful);

@@ -124,6 +124,9 @@ export const de: ToldAbroad = {
     camera_unreached: "{url} ist nicht zu erreichen: {why}",
     camera_answers: "{url} antwortet {status}",
     camera_stream: "{url} ist ein Datenstrom ({kind}): nötig ist die Adresse, unter der die Kamera ein einzelnes Bild zeigt",
+    not_a_picture: "das sind keine Bytes eines PNG- oder JPEG-Bildes",
+    picture_broken: "ein abgeschnittenes oder beschädigtes Bild",
+    picture_too_large: "ein Bild von {width} x {height} ist zu groß oder leer",
     typed_unfit: "das Getippte ist leer, länger als {most} Zeichen oder hat Steuerzeichen",
     line_ignored:
       "eine Zeile von {bytes} Bytes mit Steuerzeichen, oder nicht in UTF-8, wurde übergangen: den Scanner so einstellen, dass er nur den Code sendet, mit CR oder LF dahinter und nichts darum herum (kein STX, GS, NUL)",

@@ -124,6 +124,9 @@ export const es: ToldAbroad = {
     camera_unreached: "no se llega a {url}: {why}",
     camera_answers: "{url} responde {status}",
     camera_stream: "{url} es un flujo ({kind}): dé la dirección en que la cámara muestra una sola imagen",
+    not_a_picture: "esos bytes no son una imagen PNG ni JPEG",
+    picture_broken: "una imagen cortada o dañada",
+    picture_too_large: "una imagen de {width} x {height} es demasiado grande o está vacía",
     typed_unfit: "lo escrito está vacío, pasa de {most} caracteres o tiene caracteres de control",
     line_ignored:
       "se ignoró una línea de {bytes} bytes con caracteres de control o que no es UTF-8: configure el lector para enviar solo el código, con CR o LF detrás y nada alrededor (sin STX, GS, NUL)",

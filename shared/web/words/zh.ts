@@ -123,6 +123,9 @@ export const zh: ToldAbroad = {
     camera_unreached: "无法连接 {url}：{why}",
     camera_answers: "{url} 应答 {status}",
     camera_stream: "{url} 是视频流（{kind}）：请填写单幅图像的地址",
+    not_a_picture: "这些字节不是 PNG 或 JPEG 图像",
+    picture_broken: "图像被截断或已损坏",
+    picture_too_large: "{width} x {height} 的图像过大或为空",
     typed_unfit: "输入为空、超过 {most} 个字符或含控制字符",
     line_ignored:
       "已忽略一行 {bytes} 字节含控制字符或非 UTF-8 的内容：请将扫描器设为只发送条码内容，其后加 CR 或 LF，前后不加其他字符（STX、GS、NUL）",
