@@ -70,7 +70,9 @@ const Scanner = closed({
 const Operator = closed({
   id: said(Word, "In the evidence"),
   name: said(Word, "On the page"),
-  badge: said(Word, "What the badge says when it is scanned: nothing that can be guessed, and no link where there is no PIN"),
+  badge: Type.Optional(
+    said(Word, "What the badge says when it is scanned: nothing that can be guessed, and no link where there is no PIN"),
+  ),
   pin: Type.Optional(Type.String({ pattern: PIN, description: "4 to 12 digits, where there is no badge" })),
 });
 const LEVELS = ["trace", "debug", "info", "warn", "error", "silent"];
@@ -228,11 +230,14 @@ function checkNames(config: AgentConfig): void {
 
 /** Whose is wrong is named, and not what it is. */
 function checkSecrets({ operators }: AgentConfig): void {
-  for (const [i, { id, badge, pin }] of operators.entries())
-    if (isLink(badge) && pin === undefined)
+  for (const [i, { id, badge, pin }] of operators.entries()) {
+    if (pin !== undefined) continue;
+    if (badge === undefined) throw new ConfigError(`operators.${i} has neither a badge nor a PIN`);
+    if (isLink(badge))
       throw new ConfigError(
         `operators.${i}.badge begins as a label's link does, and the console would take it for a label: give ${JSON.stringify(id)} another one, or a PIN`,
       );
+  }
   for (const secret of ["badge", "pin"] as const)
     for (const [i, { id, [secret]: own }] of operators.entries()) {
       const other = own === undefined ? undefined : operators.slice(0, i).find((earlier) => earlier[secret] === own);

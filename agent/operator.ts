@@ -15,7 +15,7 @@ const WRONG_MS = 60_000;
 const digest = (text: string) => hash("sha256", text, "buffer");
 const isSame = (one: string, other: string) => timingSafeEqual(digest(one), digest(other));
 
-export function operatorsOf(known: readonly (Operator & { badge: string; pin?: string })[], clock: Clock) {
+export function operatorsOf(known: readonly (Operator & { badge?: string; pin?: string })[], clock: Clock) {
   const sessions = new Map<string, { operator: Operator; until: number }>();
   const wrong: Record<"pin" | "badge", number[]> = { pin: [], badge: [] };
   const find = (kind: "pin" | "badge", word: string) => {

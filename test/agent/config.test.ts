@@ -51,6 +51,11 @@ test("what may be left out has the documented defaults", () => {
   });
 });
 
+test("an operator may have a PIN alone", () => {
+  const operators = ["4711", "4712"].map((pin, i) => ({ id: `o${i}`, name: "n", pin }));
+  expect(agentConfigFrom({ ...least, operators })).toMatchObject({ operators });
+});
+
 test("a badge that the console would take for a label stops no station where its operator has a PIN", () => {
   const operators = [{ id: "o1", name: "n", badge: "https://id.example/o1", pin: "4711" }];
   expect(agentConfigFrom({ ...least, operators })).toMatchObject({ operators });
@@ -70,6 +75,7 @@ const wrong: [what: string, settings: object, says: RegExp][] = [
     { ...least, operators: [{ id: "o1", name: "n", badge: "b", pin: "mom!" }] },
     /^operators\.0\.pin must have 4 to 12 digits$/,
   ],
+  ["an operator who can't sign in", { ...least, operators: [{ id: "o1", name: "n" }] }, /^operators\.0 has neither a badge nor a PIN$/],
   ["no key", { printers: [printer] }, /^key is missing$/],
   ["no printer", { key: "k", printers: [] }, /^printers/],
   ["an unknown driver", { ...least, printers: [{ ...printer, driver: "pcl" }] }, /^printers\.0\.driver must be one of zpl, escpos, ipp$/],
