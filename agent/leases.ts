@@ -13,6 +13,7 @@ import { startRounds } from "./rounds.ts";
 const ROUND_MS = 500;
 const RENEW_SHARE = 0.5; // of a lease, once less of it is left
 const LEAST_SHARE = 0.15; // with which a label is begun
+const UNHEARD_MAX = 8; // labels that are verified, where something halfway takes their reports and lets a heartbeat pass; after an outage thousands wait
 const ABREAST = 8; // one after another, the last of many would be too late on a slow line
 
 export type LeaseDeps = Talks & { config: AgentConfig; floor: Floor; adoption: Adoption };
@@ -77,6 +78,7 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     unwritableSince = store.fault() === null ? undefined : (unwritableSince ?? clock.now());
     const isInDoubt = (attempt: Attempt) => doubted.some((jobRef) => isDoubted(jobRef, attempt));
     const due = store.inHand().filter((one) => isInDoubt(one) || (remains(one) <= RENEW_SHARE && !isLetGo(one)));
+    due.push(...store.unheard(UNHEARD_MAX).filter((one) => remains(one) <= RENEW_SHARE && remains(one) > 0));
     if (await beatEach(due, isInDoubt, isOver)) doubts = new Set([...doubted, ...doubts]);
   }
   const { wake, end } = startRounds(clock, async (isOver) => {

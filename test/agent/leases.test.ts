@@ -8,7 +8,7 @@ const ref = (n: number) => `pj_${String(n).padStart(26, "0")}`;
 test("a flood of named jobs is taken in passing, also once what was named first is over", async () => {
   let [time, looks] = [0, 0];
   const clock = { now: () => ((looks += 1), time), after: () => () => {} };
-  const store = { inHand: () => [], fault: () => null };
+  const store = { inHand: () => [], unheard: () => [], fault: () => null };
   const leases = leasesOf({ config: { claim: { leaseSeconds: LEASE_SECONDS } }, floor: { clock, store } } as never);
   const flood = (from: number, count: number) => {
     looks = 0;

@@ -1251,6 +1251,20 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     expect(await movesOf(shop, ref)).toEqual(WHOLE);
   });
 
+  test("with 406 and a page, to the reports of one label for longer than its lease: meanwhile nobody else gets its job", async (t) => {
+    const { shop, net, station } = await behind(t, { settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
+    const { job_ref: ref } = await shop.issue();
+    const isDisliked = ({ path, body }: Passing) => /\/results?$/.test(path) && `${path} ${body}`.includes(ref);
+    net.rule((passing) => (isDisliked(passing) ? { status: 406, page: "<html>Blocked</html>" } : "pass"));
+    await until(() => jobAt(station, ref)?.stage === "sealing");
+    await sleep(7_000);
+    await sealed(shop, (await shop.issue()).job_ref);
+    net.rule(() => "pass");
+    expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt).toBe(1);
+    await sealed(shop, ref);
+    expect(await movesOf(shop, ref)).toEqual(WHOLE);
+  });
+
   test("with 413 and a page, to pictures: a few are kept, the rest is shown to people before it fills the disk", async (t) => {
     const { net, station } = await behind(t);
     const isNarrow = ({ method }: Passing) => method === "PUT";
