@@ -11,6 +11,8 @@ export type ScanContext = {
   seen: readonly Seen[];
   /** When an operator last confirmed that earlier labels of this serial are destroyed. */
   destroyedAt?: string;
+  /** What was scanned by then, or before, is of another label of the serial: this one wasn't out. */
+  outFrom?: string;
 };
 type WhyNot =
   | "two_in_view"
@@ -69,7 +71,7 @@ function textFault({ digital_link, gtin, serial }: Expected, text: string, { see
 }
 
 function timeFault({ scanner, source, text, scanned_at, image_sha256, view_empty_at }: Sighting, context: ScanContext): Fault | undefined {
-  const { submittedAt, seen, destroyedAt } = context;
+  const { submittedAt, seen, destroyedAt, outFrom = "" } = context;
   const at = Date.parse(scanned_at);
   if (!(at >= Date.parse(submittedAt))) return { why: "before_print", words: "this was scanned before the label was printed" };
   if (image_sha256 !== undefined && seen.some((earlier) => earlier.image_sha256 === image_sha256))
@@ -83,7 +85,7 @@ function timeFault({ scanner, source, text, scanned_at, image_sha256, view_empty
     const wentAway = source === "camera" && earlier.scanner === scanner && view_empty_at !== undefined && Date.parse(view_empty_at) > then;
     return !wentAway;
   });
-  return stillThere
+  return stillThere || at <= Date.parse(outFrom)
     ? {
         why: "old_label",
         words: "a label with this serial was here before this one was printed: destroy it and confirm that, then scan the new one",

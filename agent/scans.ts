@@ -14,7 +14,7 @@ import { actorOf, type Floor } from "./floor.ts";
 import { scanned } from "./steps.ts";
 import type { Intended } from "./symbol-check.ts";
 import { tagsOf } from "./tags.ts";
-import { forgetTwin, SEEN_AHEAD_MS } from "./twins.ts";
+import { forgetTwin, outFrom, SEEN_AHEAD_MS } from "./twins.ts";
 
 export type ScanAnswer = { moved: boolean; words: string; job_ref: string | null; why: string | null };
 /** `n` moves with every piece of news; a camera that goes on seeing the same is none. */
@@ -102,6 +102,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
       submittedAt: work.submittedAt ?? "9999-12-31T00:00:00.000Z",
       seen: store.seen(seen.scanner, [seen.text, task.digital_link], seen.image_sha256),
       ...accountedFor(attempt),
+      ...outFrom(floor, attempt),
     });
     if (verdict.advance) return passed(seen, attempt, operator);
     if (verdict.why === "old_label" && askOf(attempt) !== "destroy_earlier")
@@ -121,6 +122,7 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
 
   /** The symbol is this label's; what is left is its tag. */
   function passed(seen: Sighting, attempt: Attempt, operator: string | undefined): ScanAnswer {
+    if (isOfEarlier(seen, attempt)) return scannedAnew(attempt);
     const { attemptId, jobRef } = attempt;
     const { aheadSince } = awaiting.get(attemptId) ?? {};
     forget(attemptId);
@@ -152,10 +154,10 @@ export function scansOf(floor: Floor, { independentReader }: { independentReader
     const attempt = waiting && store.attempt(attemptId);
     if (!waiting || !attempt || attempt.ended !== null || !UNDER_WAY.has(attempt.stage)) return forget(attemptId);
     const { seen, operator } = waiting;
-    const said = isOfEarlier(seen, attempt) ? scannedAnew(attempt) : passed(seen, attempt, operator);
+    const said = passed(seen, attempt, operator);
     note(seen.scanner, instant(clock), said, said.moved ? "info" : "warn", isStill);
   }
-  /** The label that was scanned was destroyed since, or this one was sent anew. */
+  /** The label that was scanned was destroyed since, or this one was sent anew: a tag was waited for, or a picture took long to read. */
   const isOfEarlier = ({ scanned_at: at }: Sighting, { work }: Attempt): boolean =>
     at < (work.submittedAt ?? "") || at <= (work.destroyedAt ?? "");
   function scannedAnew({ attemptId, jobRef }: Attempt): ScanAnswer {

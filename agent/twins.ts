@@ -26,3 +26,9 @@ export function forgetTwin(floor: Floor, attempt: Attempt, leastMs: number, at =
   );
   return true;
 }
+
+/** When the label came out at the earliest, where it has and another one may be about: a picture from before may be read only now. */
+export function outFrom(floor: Floor, attempt: Attempt): { outFrom?: string } {
+  const out = floor.store.items(attempt.attemptId).find(({ status, actor }) => status === "PRINTED_ATTESTED" && actor?.kind === "device");
+  return out && hasTwin(floor, attempt) ? { outFrom: new Date(Date.parse(out.occurred_at ?? "") - SEEN_AHEAD_MS).toISOString() } : {};
+}

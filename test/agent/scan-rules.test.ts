@@ -126,6 +126,10 @@ describe("a label is this attempt's only when it came after the print", () => {
     expect(whyNot({}, { seen: [before()], destroyedAt: at(-60) })).toBe("advance");
     expect(whyNot({}, { seen: [before({ scanned_at: at(-10) })], destroyedAt: at(-30) })).toBe("old_label");
   });
+  test("where another one may be about, a picture from before the label can have been out shows that one, however late it is read", () => {
+    expect(["eye", "hand"].map((scanner) => whyNot({ scanner }, { outFrom: at(10) }))).toEqual(["old_label", "old_label"]);
+    expect(whyNot({}, { outFrom: at(9) })).toBe("advance");
+  });
   test("a camera that saw its view empty in between knows that the old label went", () => {
     const seen = [before({ scanner: "eye" })];
     const eye = { scanner: "eye", source: "camera" } as const;

@@ -1,7 +1,13 @@
 // Two labels of one serial: what a scan of the old one does to the new one, and whose word a scan is that came before its turn.
+import { createServer } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
+import { pngOf } from "../../agent/bitmap.ts";
+import type { FloorOptions } from "../../fixtures/floor.ts";
+import { closed, listening } from "../../fixtures/listening.ts";
 import { type Shop, printShop } from "../../fixtures/print-shop.ts";
+import { random } from "../../fixtures/random.ts";
+import { type Gray, grayOfPng, pngOfGray } from "../../fixtures/scanners/optics.ts";
 import { world } from "../world.ts";
 import { ask, asked, begunInVain, jobAt, lineOf, type Running, say, sessionAt, stateInCloud, stationOn, until } from "./floor.ts";
 
@@ -11,8 +17,8 @@ const scan = async (station: Running, text: string, session?: string) => (await 
 const issued = (shop: Shop) => shop.issue() as Promise<{ job_ref: string; serial: string; digital_link: string }>;
 
 /** A label that was sealed here by hand, and how to ask for another of its serial. */
-async function sealedOnce(t: Parameters<typeof stationOn>[0]) {
-  const { shop, station } = await lineOf(t, w, { eyes: "hand" });
+async function sealedOnce(t: Parameters<typeof stationOn>[0], settings: FloorOptions["settings"] = {}) {
+  const { shop, station } = await lineOf(t, w, { eyes: "hand", settings });
   const { job_ref: ref, serial, digital_link: text } = await issued(shop);
   await isIn(shop, ref, "PRINTED_ATTESTED");
   await scan(station, text);
@@ -21,6 +27,15 @@ async function sealedOnce(t: Parameters<typeof stationOn>[0]) {
   const again = async () =>
     (await shop.admin.post("/aidc/jobs", { gtin: shop.gtin, serial, reprint: true, reason: "worn" })).body.job_ref as string;
   return { shop, station, text, again };
+}
+
+/** A label amid so much else that it takes long to read. */
+function amidNoise(label: Gray): Buffer {
+  const side = 1_500;
+  const chance = random(1);
+  const gray = Uint8Array.from({ length: side * side }, () => (chance() < 0.5 ? 0 : 255));
+  for (let y = 0; y < label.height; y += 1) gray.set(label.gray.subarray(y * label.width, (y + 1) * label.width), y * side);
+  return pngOfGray({ width: side, height: side, gray });
 }
 
 /** The paper ends inside the label: it is sent, and isn't out. */
@@ -87,6 +102,29 @@ describe.concurrent("a reprint", () => {
     expect(await scan(station, text)).toMatchObject({ moved: true });
     await isIn(shop, ref, "SEALED");
     expect((await shop.admin.get(`/aidc/jobs/${ref}`)).body.attempt).toBe(1);
+  });
+
+  test("isn't sealed by a picture that was taken before the old label was destroyed, and read after that", async (t) => {
+    let shown = pngOfGray({ width: 9, height: 9, gray: new Uint8Array(81) });
+    let looks = 0;
+    const camera = createServer((_request, response) => void response.end(shown, () => (looks += 1)));
+    const port = `http://127.0.0.1:${await listening(camera)}/`;
+    t.onTestFinished(() => closed(camera));
+    const { shop, station, text, again } = await sealedOnce(t, { scanners: [{ name: "eye", driver: "camera", port, simulated: true }] });
+    await scan(station, text);
+    const ref = await again();
+    await isIn(shop, ref, "PRINTED_ATTESTED");
+    expect(await scan(station, text)).toMatchObject({ moved: false, why: "old_label" });
+    const [label] = station.floor.machine?.labels ?? [];
+    if (label) shown = amidNoise(grayOfPng(pngOf(label.dots)));
+    const before = looks;
+    await until(() => looks > before);
+    await sleep(50); // it is being read
+    expect((await say(station, ref, "destroyed")).status).toBe(200);
+    await until(() => station.state().scanners[0]?.last !== null);
+    expect(station.state().scanners[0]?.last).toMatchObject({ moved: false, why: "before_print" });
+    expect(await scan(station, text)).toMatchObject({ moved: true });
+    await isIn(shop, ref, "SEALED");
   });
 
   test("isn't sealed by the old label that lies under the camera", async (t) => {
