@@ -11,6 +11,7 @@ import { openScanner, scannerDrivers } from "./scanners/index.ts";
 import type { State } from "./state.ts";
 
 const ANSWER_MAX_MS = 4_000;
+const PICTURE_MAX_MS = 30_000; // by then a camera has said itself what is wrong: a large picture takes seconds to be read
 type Found = { trouble: string | null; warnings: string[]; ceiling: Grade | null; identity: string | null; isMute?: boolean };
 
 export async function printerLine(config: PrinterConfig, running: State | undefined): Promise<Line> {
@@ -69,7 +70,8 @@ export async function scannerLine(config: AgentConfig["scanners"][number], runni
   const theirs = running?.scanners.find((scanner) => scanner.name === name);
   if (theirs) return theirs.up ? well(theirs.words) : bad(theirs.words);
   const told = Promise.withResolvers<Link>();
-  const cancel = systemClock.after(ANSWER_MAX_MS, () => told.resolve({ up: false, why: "it doesn't answer" }));
+  const mostMs = scannerDrivers[driver].port === "picture" ? PICTURE_MAX_MS : ANSWER_MAX_MS;
+  const cancel = systemClock.after(mostMs, () => told.resolve({ up: false, why: "it doesn't answer" }));
   const quiet = () => {};
   const news = { sighting: quiet, tag: quiet, trouble: quiet, link: (_name: string, link: Link) => told.resolve(link) };
   const scanner = openScanner({ name, driver, port, simulated }, news);

@@ -2,10 +2,12 @@
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { scannerLine } from "../../agent/doctor-devices.ts";
 import { startDevice } from "../../fixtures/device.ts";
 import { settingsFile } from "../../fixtures/floor.ts";
 import type { FloorOptions, SimulatedFloor } from "../../fixtures/floor.ts";
+import { pngOfGray } from "../../fixtures/scanners/optics.ts";
 import { printShop } from "../../fixtures/print-shop.ts";
 import { world } from "../world.ts";
 import { ask, floorOf, jobAt, netTo, stationOn, until } from "./floor.ts";
@@ -280,4 +282,16 @@ test("settings that can't be read are the one line there is", async (t) => {
   writeFileSync(file, JSON.stringify({ ...floor.config, scaners: [] }));
   const { code, out } = await doctor(file);
   expect([code, out]).toEqual([1, expect.stringMatching(/^FAIL {2}settings {11}.*did you mean scanners\?\n$/)]);
+});
+
+test("a camera whose picture takes longer to be read than a device may take to answer is waited for", async (t) => {
+  const { folder } = await floorOf(t, w.url, shop);
+  const picture = join(folder, "frame.png");
+  writeFileSync(picture, pngOfGray({ width: 9, height: 9, gray: new Uint8Array(81) }));
+  const { setTimeout: later } = globalThis;
+  const hasty = ((act: () => void, ms = 0) => later(act, ms === 4_000 ? 0 : ms)) as typeof setTimeout;
+  const timers = vi.spyOn(globalThis, "setTimeout").mockImplementation(hasty);
+  t.onTestFinished(() => timers.mockRestore());
+  const line = await scannerLine({ name: "eye", driver: "camera", port: `file:${picture}` }, undefined);
+  expect(line).toMatchObject({ level: "ok", words: expect.stringContaining("can be opened") });
 });
