@@ -30,11 +30,14 @@ export type Flight = { attemptId: string; submission: Submission };
 const UNSURE_MS = 10_000;
 /** A printer that took so many labels, its first ones, and answered for none is taken not to know the question, where nobody has tried whether it does. */
 const UNANSWERED_MAX = 2;
+/** Labels in a row: what is wrong isn't theirs, and the next ones wait instead of spending their jobs' attempts. */
+const REFUSED_MAX = 3;
 
 export function flights(floor: FlightFloor, config: PrinterConfig, press: Press, recall: Recall, signal: AbortSignal) {
   const { store, clock, news } = floor;
   const { patience, mayHold, isQueue, become, durable, waitFor, counter } = press;
   let unsent = 0; // in a row
+  let refused = 0; // for good, likewise
   let unanswered: number | null = 0; // labels, until one is answered for
   const unsure = new Map<string, number>(); // until when, by their attempt
 
@@ -91,11 +94,12 @@ export function flights(floor: FlightFloor, config: PrinterConfig, press: Press,
     const hasLeft = await durable(() => store.write(() => submitted(attemptId, act, submission, before)));
     news.beat();
     if (hasLeft) {
-      unsent = 0;
+      unsent = refused = 0;
       return submission;
     }
     if (isCalledOff) return undefined;
-    if (!submission.retryable) fail(floor, attempt, submission.fault ?? saying("printer_refused"), { disposition: "not_printed" });
+    if (!submission.retryable && (refused += 1) <= REFUSED_MAX)
+      fail(floor, attempt, submission.fault ?? saying("printer_refused"), { disposition: "not_printed" });
     else if (!isBehind) await openAnew(printer, submission);
     return undefined;
   }

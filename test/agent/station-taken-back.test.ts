@@ -92,6 +92,22 @@ describe.concurrent("a print queue keeps its jobs", () => {
     await isIn(shop, ref, "DEAD_LETTER");
   });
 
+  test("refuses it all, three labels are told of as refused, and the others wait until it takes them", async (t) => {
+    const { shop, station } = await lineOf(t, w, { language: "ipp", eyes: "hand" }, { patience: { retryMs: [50] } });
+    const { queue } = station.floor;
+    await until(() => station.state().printers[0]?.status === "ready");
+    queue?.set("document-refused");
+    const refs = await Promise.all(Array.from({ length: 5 }, async () => (await shop.issue({ max_attempts: 1 })).job_ref));
+    const dead = async () =>
+      (await Promise.all(refs.map((ref) => stateInCloud(shop, ref)))).filter((state) => state === "DEAD_LETTER").length;
+    await until(async () => (await dead()) === 3 && /Unsupported document-format/.test(station.state().printers[0]?.words ?? ""));
+    await sleep(500); // of its patience ten times
+    expect([await dead(), station.state().ledger.counts]).toEqual([3, {}]);
+    queue?.set("none");
+    await until(() => queue?.labels.length === 1); // which a person is asked about before the other one goes
+    expect(await dead()).toBe(3);
+  });
+
   test("a label whose job is voided while it waits there is cancelled: it doesn't come out once a person has found none", async (t) => {
     const { shop, ref, serial, station, queue } = await begunAnew(t);
     expect((await shop.admin.post(`/products/${shop.product.id}/void`, { reason: "recalled", serial })).status).toBe(200);
