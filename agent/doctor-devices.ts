@@ -1,6 +1,6 @@
 // What the doctor finds at the devices: asked without printing, and by the running agent where it holds them.
 import type { Grade } from "#shared/states.ts";
-import { systemClock } from "./clock.ts";
+import { type Clock, systemClock } from "./clock.ts";
 import type { AgentConfig, PrinterConfig } from "./config.ts";
 import { type Line, linesOf } from "./doctor-line.ts";
 import { isWorking } from "./press.ts";
@@ -62,7 +62,12 @@ async function lookedAt(config: PrinterConfig): Promise<Found> {
   }
 }
 
-export async function scannerLine(config: AgentConfig["scanners"][number], running: State | undefined): Promise<Line> {
+/** `clock`: by which it is waited for. */
+export async function scannerLine(
+  config: AgentConfig["scanners"][number],
+  running: State | undefined,
+  clock: Pick<Clock, "after"> = systemClock,
+): Promise<Line> {
   const { name, driver, port = "", simulated = false } = config;
   const { well, odd, bad } = linesOf(`scanner ${name}`);
   if (scannerDrivers[driver].port === "none" && port !== "")
@@ -71,7 +76,7 @@ export async function scannerLine(config: AgentConfig["scanners"][number], runni
   if (theirs) return theirs.up ? well(theirs.words) : bad(theirs.words);
   const told = Promise.withResolvers<Link>();
   const mostMs = scannerDrivers[driver].port === "picture" ? PICTURE_MAX_MS : ANSWER_MAX_MS;
-  const cancel = systemClock.after(mostMs, () => told.resolve({ up: false, why: "it doesn't answer" }));
+  const cancel = clock.after(mostMs, () => told.resolve({ up: false, why: "it doesn't answer" }));
   const quiet = () => {};
   const news = { sighting: quiet, tag: quiet, trouble: quiet, link: (_name: string, link: Link) => told.resolve(link) };
   const scanner = openScanner({ name, driver, port, simulated }, news);

@@ -82,7 +82,7 @@ export function stationGate({ authenticate, log, metrics }: Pick<Surroundings, "
     isFull = true;
     const [gone] =
       own.find(([, { caller }]) => caller.deviceId === deviceId) ?? (most.length > own.length + 1 ? most.at(-1) : undefined) ?? [];
-    if (!gone) throw new Refusal("OVERLOADED", "all places for stations are taken, as many by its tenant as by any other: it polls");
+    if (!gone) throw new Refusal("OVERLOADED", "all places for stations are taken, and its tenant has its share of them: it polls");
     stations.delete(gone);
     return [gone];
   }
