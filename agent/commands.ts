@@ -46,7 +46,8 @@ export async function runAgent(): Promise<void> {
     else await work(argv);
   } catch (error) {
     process.stderr.write(`imprimatur agent: ${whyNot(error as Error)}\n`);
-    process.exit(error instanceof ConfigError ? Math.max(error.exitCode, trouble) : trouble);
+    const code = error instanceof ConfigError ? Math.max(error.exitCode, trouble) : trouble;
+    process.stdout.write("", () => process.exit(code)); // what was said before is heard whole: a pipe takes 64 KB at once
   }
 }
 async function work(argv: string[]): Promise<void> {

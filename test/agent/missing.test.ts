@@ -14,12 +14,25 @@ import { floorOf, netTo, sealedHere, setBack, stationOn } from "./floor.ts";
 
 const w = await world();
 
-const missing = (file: string, ...args: string[]) =>
+const missing = (file: string, ...args: string[]) => run(process.execPath, "agent/main.ts", "missing", "--config", file, ...args);
+const run = (program: string, ...args: string[]) =>
   new Promise<{ code: number; out: string; complaints: string }>((resolve) => {
-    execFile(process.execPath, ["agent/main.ts", "missing", "--config", file, ...args], { timeout: 40_000 }, (error, out, complaints) =>
-      resolve({ code: Number(error?.code ?? 0), out, complaints }),
-    );
+    execFile(program, args, { timeout: 40_000 }, (error, out, complaints) => resolve({ code: Number(error?.code ?? 0), out, complaints }));
   });
+/** The same, heard by somebody who isn't quick: a pipe takes 64 KB, and the rest waits. */
+const missingHeardLate = (file: string, ...args: string[]) =>
+  run(
+    "bash",
+    "-c",
+    'set -o pipefail; "$@" | { sleep 3; cat; }',
+    "-",
+    process.execPath,
+    "agent/main.ts",
+    "missing",
+    "--config",
+    file,
+    ...args,
+  );
 
 test("labels that the cloud had sealed and doesn't have any more are listed, and no others, also by a station that was enrolled anew; an agent that works isn't disturbed", async (t) => {
   const shop = await printShop(w);
@@ -100,7 +113,7 @@ test("labels that the cloud lost are brought back to it, with what became of eac
   more.close();
   let asked = 0;
   net.rule(({ path }) => (path.endsWith("/carriers/recover") && (asked += 1) === 2 ? { status: 403, code: "FORBIDDEN" } : "pass"));
-  const cut = await missing(settingsFile(floor, { cloud: net.url }), ...args);
+  const cut = await missingHeardLate(settingsFile(floor, { cloud: net.url }), ...args);
   const told = cut.out.trim().split("\n");
   expect([cut.code, told.length, told.at(-1)]).toEqual([2, 1_001, expect.stringMatching(/^7\d+,.*,refused,/)]); // what was brought back before is listed
 });
