@@ -206,14 +206,20 @@ function tell(usage, wrong) {
   process[wrong ? "stderr" : "stdout"].write(`${usage}\n`);
   process.exit(wrong ? 2 : 0);
 }
-/** As shared/nearest.ts says it, which an old Node can't read; of short words alone, as this takes each way there is. */
+/** As shared/nearest.ts has it, which an old Node can't read, and two letters that changed places are one slip; of short words alone, as this takes each way there is. */
 const distance = (a, b) =>
   a && b
-    ? Math.min(distance(a.slice(1), b) + 1, distance(a, b.slice(1)) + 1, distance(a.slice(1), b.slice(1)) + (a[0] === b[0] ? 0 : 1))
+    ? Math.min(
+        distance(a.slice(1), b) + 1,
+        distance(a, b.slice(1)) + 1,
+        distance(a.slice(1), b.slice(1)) + (a[0] === b[0] ? 0 : 1),
+        a[0] === b[1] && a[1] === b[0] ? distance(a.slice(2), b.slice(2)) + 1 : Infinity,
+      )
     : a.length + b.length;
 function meant(word, known) {
-  const far = (other) => distance(word.toLowerCase().slice(0, 7), other.slice(0, 7));
-  return `"${word}"; did you mean ${Object.keys(known).sort((a, b) => far(a) - far(b))[0]}?`;
+  const slips = (name) => distance(word.toLowerCase().slice(0, 7), name.slice(0, 7));
+  const [nearest] = Object.keys(known).sort((a, b) => slips(a) - slips(b));
+  return `"${word}"${slips(nearest) * 3 <= nearest.length ? `; did you mean ${nearest}?` : ""}`;
 }
 const isHelp = (word) => !word || ["--help", "-h", "help"].includes(word);
 if (name === "--version") {

@@ -257,7 +257,8 @@ test("whoever stops reading the agent's help gets no complaint", async () => {
 test.each([
   [["agnet"], 'there is no command "agnet"; did you mean agent?'],
   [["simulate", "scaner"], 'there is no simulator "scaner"; did you mean scanner?'],
-])("%j is answered with what was meant", async (args, says) => {
+  [["nonsense"], 'there is no command "nonsense"'],
+])("%j is answered with what was meant, and with all that there is", async (args, says) => {
   expect(await typed(args)).toEqual({ code: 2, complaints: expect.stringContaining(`imprimatur: ${says}\nusage: imprimatur`) });
 });
 
