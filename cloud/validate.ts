@@ -176,7 +176,7 @@ function faultsOf(all: ErrorObject[], bodyless: boolean): FieldFault[] {
   return oneEach(named).map(({ error, field }) => ({
     field,
     rule: error.keyword,
-    message: bodyless ? saying("no_fields_here") : sentence(error),
+    message: bodyless ? saying("no_fields_here") : sentence(error, errors),
   }));
 }
 
@@ -216,7 +216,7 @@ function oneEach<Fault extends { field: string }>(faults: Fault[]): Fault[] {
   return [...firsts.values()];
 }
 
-function sentence({ keyword, params, parentSchema, message = saying("is_wrong") }: ErrorObject): string {
+function sentence({ keyword, params, parentSchema, instancePath, message = saying("is_wrong") }: ErrorObject, all: ErrorObject[]): string {
   if (keyword === "required") return saying("is_required");
   if (keyword === "additionalProperties") {
     const name = near(params["additionalProperty"] as string, Object.keys((parentSchema?.["properties"] as object | undefined) ?? {}));
@@ -224,7 +224,10 @@ function sentence({ keyword, params, parentSchema, message = saying("is_wrong") 
   }
   if (keyword === "pattern") return patternWords[params["pattern"] as string] ?? message;
   if (keyword === "minLength" && params["limit"] === 1) return saying("not_empty");
-  if (keyword === "format" && params["format"] === "date-time") return saying("must_be_instant");
+  if (keyword === "format" && params["format"] === "date-time") {
+    const isDayToo = all.some((other) => other.instancePath === instancePath && other.params["format"] === "date");
+    return saying(isDayToo ? "must_be_instant_or_day" : "must_be_instant");
+  }
   if (keyword === "format" && params["format"] === "uri") return saying("must_be_uri");
   if (keyword === "const") return saying("must_be", { value: JSON.stringify(params["allowedValue"]) });
   if (keyword === "enum") return saying("must_be_one_of", { values: (params["allowedValues"] as unknown[]).join(", ") });

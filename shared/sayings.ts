@@ -264,6 +264,7 @@ export const sayings = {
   unknown_field_near: "isn't a known field (did you mean {name}?)",
   not_empty: "must not be empty",
   must_be_instant: "must be an instant of ISO 8601, such as 2026-01-31T12:00:00Z",
+  must_be_instant_or_day: "must be a day or an instant of ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00Z",
   must_be_uri: "must be a URI, percent-encoded where it isn't ASCII",
   must_be_cas: "must be a CAS number, such as 7439-92-1",
   must_be_country: "must be a country's two capital letters of ISO 3166-1, such as DE",

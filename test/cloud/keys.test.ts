@@ -167,7 +167,10 @@ test.each([
   ["2028-02-29", 201],
   ["2030-01-01T00:00:00.123456Z", 201],
 ])("a sandbox that expires at %s is answered with %i", async (expiresAt, status) => {
-  expect((await w.admin.post("/tenants", { name: "e", sandbox: true, expiresAt })).status).toBe(status);
+  const said = await w.admin.post("/tenants", { name: "e", sandbox: true, expiresAt });
+  expect(said.status).toBe(status);
+  const message = "must be a day or an instant of ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00Z";
+  if (status === 400) expect(said.body.error.details.fields).toMatchObject([{ field: "expiresAt", message }]);
 });
 
 test("every wrong field is named at once: by shape, by content, between fields and in the header", async () => {

@@ -268,6 +268,7 @@ export const de: ToldAbroad = {
     unknown_field_near: "ist kein bekanntes Feld (war {name} gemeint?)",
     not_empty: "darf nicht leer sein",
     must_be_instant: "muss ein Zeitpunkt nach ISO 8601 sein, etwa 2026-01-31T12:00:00Z",
+    must_be_instant_or_day: "muss ein Tag oder ein Zeitpunkt nach ISO 8601 sein, etwa 2026-01-31 oder 2026-01-31T12:00:00Z",
     must_be_uri: "muss ein URI sein, Zeichen außerhalb von ASCII prozentkodiert",
     must_be_cas: "muss eine CAS-Nummer sein, etwa 7439-92-1",
     must_be_country: "muss ein Land nach ISO 3166-1 sein, in zwei Großbuchstaben, etwa DE",

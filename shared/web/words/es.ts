@@ -265,6 +265,7 @@ export const es: ToldAbroad = {
     unknown_field_near: "no es un campo conocido (¿quería decir {name}?)",
     not_empty: "no puede estar vacío",
     must_be_instant: "debe ser un instante ISO 8601, como 2026-01-31T12:00:00Z",
+    must_be_instant_or_day: "debe ser un día o un instante ISO 8601, como 2026-01-31 o 2026-01-31T12:00:00Z",
     must_be_uri: "debe ser un URI, con codificación por ciento donde no sea ASCII",
     must_be_cas: "debe ser un número CAS, como 7439-92-1",
     must_be_country: "debe ser un país según ISO 3166-1, en dos letras mayúsculas, como DE",

@@ -259,6 +259,7 @@ export const zh: ToldAbroad = {
     unknown_field_near: "不是已知字段（是否指 {name}？）",
     not_empty: "不能为空",
     must_be_instant: "必须是 ISO 8601 时间，如 2026-01-31T12:00:00Z",
+    must_be_instant_or_day: "必须是 ISO 8601 日期或时间，如 2026-01-31 或 2026-01-31T12:00:00Z",
     must_be_uri: "必须是 URI，非 ASCII 部分须百分号编码",
     must_be_cas: "必须是 CAS 号，例如 7439-92-1",
     must_be_country: "必须是 ISO 3166-1 的两位大写国家代码，例如 DE",
