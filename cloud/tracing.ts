@@ -31,7 +31,7 @@ const parentOf = ({ traceId, spanId, traceFlags }: SpanContext) => `00-${traceId
 const known = (ids: Ids) => Object.fromEntries(Object.entries(ids).filter(([, value]) => value !== undefined && value !== null));
 
 /** A collector's answer has so long in all, where the exporter itself counts from its latest byte on; that traces are lost is said once, until they are taken again. */
-function watched(exporter: SpanExporter, log: Log): SpanExporter {
+function watched(exporter: SpanExporter, log: Log): SpanExporter & { forget(): void } {
   const sending = new AsyncLocalStorage<true>();
   const bound = (message: unknown): void => {
     if (!sending.getStore()) return;
@@ -50,7 +50,8 @@ function watched(exporter: SpanExporter, log: Log): SpanExporter {
   };
   return {
     export: (spans, done) => sending.run(true, () => exporter.export(spans, (result) => (told(result.error), done(result)))),
-    shutdown: () => exporter.shutdown().finally(() => unsubscribe(STARTED, bound)),
+    shutdown: () => exporter.shutdown(),
+    forget: () => void unsubscribe(STARTED, bound),
   };
 }
 
@@ -81,6 +82,6 @@ export function startTracing(endpoint: string, log: Log) {
     within: <T>(traced: Traced, work: () => T): T => current.run(traced, work),
     current: () => current.getStore()?.traceparent,
     /** What wasn't sent yet is sent, if somebody still takes it. */
-    close: () => provider.shutdown(),
+    close: () => provider.shutdown().finally(exporter.forget), // which shuts no exporter down whose last traces weren't taken
   };
 }

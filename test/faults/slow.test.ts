@@ -1,4 +1,5 @@
 // Too slow and too much: a dripping request, an answer that can't come in time, more work than the store can hold.
+import { hasSubscribers } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { request } from "node:http";
 import { connect, type Socket } from "node:net";
@@ -13,6 +14,8 @@ import type { Refusal } from "#shared/errors.ts";
 import { limits } from "#shared/limits.ts";
 import { boundHeld } from "../../cloud/held.ts";
 import { anonymous } from "../../cloud/http.ts";
+import type { Log } from "../../cloud/log.ts";
+import { startTracing } from "../../cloud/tracing.ts";
 import { startCollector } from "../../fixtures/collector.ts";
 import { routes } from "../../cloud/routes/index.ts";
 import { world } from "../world.ts";
@@ -30,6 +33,13 @@ const stall = (url: string, bytes: string): Promise<string> =>
     socket.on("close", () => resolve(heard));
     socket.on("error", reject);
   });
+
+test("what watches traces on their way goes with the last of them, also where nobody takes those", async ({ expect }) => {
+  const tracing = startTracing("http://127.0.0.1:1", { warn: () => {} } as unknown as Log);
+  tracing.begin("a", "in", null).end();
+  await expect(tracing.close()).rejects.toThrow("ECONNREFUSED");
+  expect(hasSubscribers("http.client.request.start")).toBe(false);
+});
 
 test.concurrent(
   "a request that never ends, in its headers or in its body, is told so and let go",
