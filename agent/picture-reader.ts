@@ -1,5 +1,6 @@
 // A camera's pictures, read on a thread of their own: the largest takes seconds, and the station would neither hear its printers nor keep its leases.
 import { isMainThread, type MessagePort, parentPort, Worker, workerData } from "node:worker_threads";
+import { saying } from "#shared/sayings.ts";
 import type { Clock } from "./clock.ts";
 import { look } from "./decode.ts";
 import { pictureFrom } from "./picture.ts";
@@ -25,13 +26,13 @@ export function pictureReader(clock: Clock): PictureReader {
 
   function begun(): Worker {
     const made = new Worker(new URL(import.meta.url), { workerData: MARK, name: "pictures", resourceLimits: MEMORY });
-    let why = "it ended";
+    let why: string | undefined;
     made.on(
       "message",
       (said: Answer) => thread === made && ("seen" in said ? answer.resolve(said.seen) : answer.reject(new Error(said.failed))),
     );
     made.on("error", (error) => (why = (error as Error).message));
-    made.once("exit", () => thread === made && void end(`what reads pictures failed: ${why}`));
+    made.once("exit", (code) => thread === made && void end(saying("reading_ended", { why: why ?? code })));
     return made;
   }
   async function end(why?: string): Promise<void> {

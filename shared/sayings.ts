@@ -118,6 +118,7 @@ export const sayings = {
   no_frame_yet: "no frame yet",
   camera_no_frame: "{port} sent no whole frame within {seconds} s",
   picture_unread: "the picture at {port} could not be read within {seconds} s: set the camera to smaller ones",
+  reading_ended: "what reads the pictures has ended ({why}): with the next one it begins anew",
   symbol_unreadable: "a symbol is in view that can't be read ({why})",
   camera_too_large: "{port} sends more than {bytes} bytes for one frame",
   camera_unreached: "{url} can't be reached: {why}",

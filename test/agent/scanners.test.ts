@@ -5,6 +5,7 @@ import { createServer as createHttpServer, type ServerResponse } from "node:http
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { heard } from "#shared/sayings.ts";
 import { type Clock, systemClock } from "../../agent/clock.ts";
 import type { Link } from "../../agent/reconnecting.ts";
 import type { Tag } from "../../agent/rfid.ts";
@@ -444,6 +445,13 @@ describe("a camera", () => {
     await expect.poll(() => sightings.length).toBeGreaterThan(0);
     const why = expect.stringMatching(/^the picture at .* could not be read within 20 s/);
     expect(links).toEqual([{ up: false, why }, { up: true }]);
+  });
+
+  test("a picture whose reading ends in the middle is told of in a sentence that pages translate, and the next one is read", async () => {
+    process.once("worker", (thread) => void thread.terminate());
+    const { links, sightings } = await watching();
+    await expect.poll(() => sightings.length).toBeGreaterThan(0);
+    expect(links).toEqual([{ up: false, why: expect.toSatisfy((why: string) => heard(why)?.name === "reading_ended") }, { up: true }]);
   });
 
   test("one that isn't there is told in words", async () => {

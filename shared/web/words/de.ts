@@ -119,6 +119,7 @@ export const de: ToldAbroad = {
     no_frame_yet: "noch kein Bild",
     camera_no_frame: "{port} hat in {seconds} s kein ganzes Bild geliefert",
     picture_unread: "das Bild von {port} ließ sich in {seconds} s nicht auswerten: die Kamera auf kleinere Bilder einstellen",
+    reading_ended: "was die Bilder auswertet, hat aufgehört ({why}): mit dem nächsten beginnt es neu",
     symbol_unreadable: "ein Code ist im Bild, der sich nicht lesen lässt ({why})",
     camera_too_large: "{port} sendet mehr als {bytes} Bytes für ein Bild",
     camera_unreached: "{url} ist nicht zu erreichen: {why}",

@@ -119,6 +119,7 @@ export const es: ToldAbroad = {
     no_frame_yet: "aún sin imagen",
     camera_no_frame: "{port} no dio ninguna imagen entera en {seconds} s",
     picture_unread: "la imagen de {port} no se pudo leer en {seconds} s: ajuste la cámara a imágenes más pequeñas",
+    reading_ended: "lo que lee las imágenes se ha detenido ({why}): con la próxima empieza de nuevo",
     symbol_unreadable: "hay un código a la vista que no se puede leer ({why})",
     camera_too_large: "{port} envía más de {bytes} bytes por imagen",
     camera_unreached: "no se llega a {url}: {why}",

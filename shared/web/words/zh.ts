@@ -118,6 +118,7 @@ export const zh: ToldAbroad = {
     no_frame_yet: "尚无图像",
     camera_no_frame: "{port} 在 {seconds} 秒内未发送完整图像",
     picture_unread: "{port} 的图像在 {seconds} 秒内无法读取：请将相机设为较小的图像",
+    reading_ended: "读取图像的程序已终止（{why}）：下一张图像时重新开始",
     symbol_unreadable: "视野内有无法读取的条码（{why}）",
     camera_too_large: "{port} 的单幅图像超过 {bytes} 字节",
     camera_unreached: "无法连接 {url}：{why}",
