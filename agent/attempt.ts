@@ -77,6 +77,8 @@ export type Work = {
   counter?: number;
   /** Where the counter stood when a person was asked: what came out later isn't what he found, a scrap perhaps. */
   stood?: number;
+  /** When its label came out at the earliest, as far as the printer's answer tells. */
+  outFrom?: string;
   /** Why nobody knows what came out. */
   unknown?: string;
   /** Nothing this printer says can attest, or the settings want a person to. */

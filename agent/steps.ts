@@ -17,7 +17,7 @@ import type { Label } from "./label.ts";
 import { attests, type Capabilities, type Completion, type Submission } from "./printers/driver.ts";
 import { tagIn } from "./rfid.ts";
 import { type GoodScan, withTag } from "./scan-result.ts";
-import { forgetTwin, hasTwin, SEEN_AHEAD_MS } from "./twins.ts";
+import { answered, hasTwin, SEEN_AHEAD_MS } from "./twins.ts";
 
 // --- RENDERED
 
@@ -60,7 +60,7 @@ export const intend = (
     store.change(attemptId, {
       stage: "sending",
       printer,
-      work: { submittedAt: instant(clock), sha256: sent.sha256, sentTo, counter, early: undefined },
+      work: { submittedAt: instant(clock), sha256: sent.sha256, sentTo, counter, early: undefined, outFrom: undefined },
     });
     return store.intend(attemptId, printer, sent);
   });
@@ -125,7 +125,7 @@ export function abandon(floor: Floor, attempt: Attempt, why = STOPPED[attempt.st
   const { attemptId, stage, jobRef } = attempt;
   store.write(() => {
     if (stage === "sending") assumeSent(floor, attempt, why);
-    forgetTwin(floor, attempt, 0);
+    answered(floor, attempt, 0);
     store.change(attemptId, { stage: "sent", work: { unknown: why } });
     useEarly(floor, attemptId);
   });
@@ -162,7 +162,7 @@ export function completed(
   store.write(() => {
     const attempt = store.must(attemptId);
     if (isOver(attempt) || attempt.stage !== "sent") return putVoidsAside(floor, attempt, evidence.voids ?? 0, printer.name);
-    forgetTwin(floor, attempt, SEEN_AHEAD_MS);
+    answered(floor, attempt, SEEN_AHEAD_MS);
     const voids = voidsOf(completion);
     for (let i = 0; i < voids; i += 1) store.label(printer.name, "void", reason, attempt);
     if (outcome === "confirmed") confirmed(floor, attempt, completion, printer, voids);

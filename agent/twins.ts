@@ -27,8 +27,14 @@ export function forgetTwin(floor: Floor, attempt: Attempt, leastMs: number, at =
   return true;
 }
 
-/** When the label came out at the earliest, where it has and another one may be about: a picture from before may be read only now. */
-export function outFrom(floor: Floor, attempt: Attempt): { outFrom?: string } {
-  const out = floor.store.items(attempt.attemptId).find(({ status, actor }) => status === "PRINTED_ATTESTED" && actor?.kind === "device");
-  return out && hasTwin(floor, attempt) ? { outFrom: new Date(Date.parse(out.occurred_at ?? "") - SEEN_AHEAD_MS).toISOString() } : {};
+/** The printer has said what it knows of the label, or nobody hears it any more: what was scanned so long before, or longer, is no scan of it. */
+export function answered(floor: Floor, attempt: Attempt, leastMs: number): void {
+  const { store, clock } = floor;
+  store.change(attempt.attemptId, { work: { outFrom: new Date(clock.now() - leastMs).toISOString() } });
+  forgetTwin(floor, attempt, leastMs);
 }
+/** When the label came out at the earliest, where another one may be about: a picture from before may be read only now. */
+export const outFrom = (floor: Floor, attempt: Attempt): { outFrom?: string } => {
+  const from = attempt.work.outFrom;
+  return from !== undefined && hasTwin(floor, attempt) ? { outFrom: from } : {};
+};

@@ -1,6 +1,7 @@
 // Two labels of one serial: what a scan of the old one does to the new one, and whose word a scan is that came before its turn.
 import { createServer } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Worker } from "node:worker_threads";
 import { describe, expect, test } from "vitest";
 import { pngOf } from "../../agent/bitmap.ts";
 import type { FloorOptions } from "../../fixtures/floor.ts";
@@ -38,6 +39,26 @@ function amidNoise(label: Gray): Buffer {
   return pngOfGray({ width: side, height: side, gray });
 }
 
+/** Sees nothing until it is shown something. */
+async function camera({ onTestFinished }: Parameters<typeof stationOn>[0]) {
+  let shown = pngOfGray({ width: 9, height: 9, gray: new Uint8Array(81) });
+  let looks = 0;
+  const server = createServer((_request, response) => void response.end(shown, () => (looks += 1)));
+  const port = `http://127.0.0.1:${await listening(server)}/`;
+  onTestFinished(() => closed(server));
+  const look = async (picture: Buffer) => {
+    shown = picture;
+    const before = looks;
+    await until(() => looks > before);
+  };
+  return { scanner: { name: "eye", driver: "camera", port, simulated: true } as const, look };
+}
+/** Of the first label that came out. */
+const pictureIn = ({ floor }: Running): Buffer => {
+  const [label] = floor.machine?.labels ?? [];
+  return label ? pngOf(label.dots) : Buffer.alloc(0);
+};
+
 /** The paper ends inside the label: it is sent, and isn't out. */
 async function stuck(station: Running, order: () => Promise<string>): Promise<string> {
   await until(() => station.state().printers[0]?.status === "ready");
@@ -62,6 +83,33 @@ test("a misprint whose job is over is closed by what is said of it at its serial
   expect(open()).toEqual([]);
   await until(() => asked(station, ref) === "attest");
   expect(station.state().ledger.counts).toMatchObject({ destroyed: 1 });
+});
+
+test("a reprint isn't sealed by a picture from before it can have been out, also where a person attests it before that is read", async (t) => {
+  let held = Promise.resolve();
+  process.once("worker", (thread: Worker) => {
+    const read = thread.postMessage.bind(thread);
+    thread.postMessage = (file: unknown) => void held.then(() => read(file));
+  });
+  const eye = await camera(t);
+  const { shop, station } = await lineOf(t, w, { eyes: "hand", config: { attest: "operator" }, settings: { scanners: [eye.scanner] } });
+  const { job_ref: first, serial, digital_link: text } = await issued(shop);
+  await until(() => asked(station, first) === "attest");
+  await say(station, first, "good");
+  await scan(station, text);
+  await isIn(shop, first, "SEALED");
+  const again = { gtin: shop.gtin, serial, reprint: true, reason: "worn" };
+  const ref = await stuck(station, async () => (await shop.admin.post("/aidc/jobs", again)).body.job_ref as string);
+  const read = Promise.withResolvers<void>();
+  held = read.promise;
+  await eye.look(pictureIn(station));
+  await sleep(2_100);
+  station.floor.machine?.clear();
+  await until(() => asked(station, ref) === "attest");
+  expect((await say(station, ref, "good")).status).toBe(200);
+  read.resolve();
+  await until(() => station.state().scanners[0]?.last !== null);
+  expect([station.state().scanners[0]?.last, asked(station, ref)]).toMatchObject([{ moved: false, why: "old_label" }, "destroy_earlier"]);
 });
 
 describe.concurrent("a reprint", () => {
@@ -105,20 +153,13 @@ describe.concurrent("a reprint", () => {
   });
 
   test("isn't sealed by a picture that was taken before the old label was destroyed, and read after that", async (t) => {
-    let shown = pngOfGray({ width: 9, height: 9, gray: new Uint8Array(81) });
-    let looks = 0;
-    const camera = createServer((_request, response) => void response.end(shown, () => (looks += 1)));
-    const port = `http://127.0.0.1:${await listening(camera)}/`;
-    t.onTestFinished(() => closed(camera));
-    const { shop, station, text, again } = await sealedOnce(t, { scanners: [{ name: "eye", driver: "camera", port, simulated: true }] });
+    const eye = await camera(t);
+    const { shop, station, text, again } = await sealedOnce(t, { scanners: [eye.scanner] });
     await scan(station, text);
     const ref = await again();
     await isIn(shop, ref, "PRINTED_ATTESTED");
     expect(await scan(station, text)).toMatchObject({ moved: false, why: "old_label" });
-    const [label] = station.floor.machine?.labels ?? [];
-    if (label) shown = amidNoise(grayOfPng(pngOf(label.dots)));
-    const before = looks;
-    await until(() => looks > before);
+    await eye.look(amidNoise(grayOfPng(pictureIn(station))));
     await sleep(50); // it is being read
     expect((await say(station, ref, "destroyed")).status).toBe(200);
     await until(() => station.state().scanners[0]?.last !== null);
