@@ -40,6 +40,7 @@ export function leasesOf({ config, cloud, uplink, floor, adoption }: LeaseDeps) 
     if (fate !== "drop") return fate === "aside" ? "stumbled" : "unknown";
     // Sealed or given up while we asked, it has no lease any more; what became of it is the answer to that word, which may still be on its way.
     const now = store.must(attempt.attemptId);
+    if (now.stage === "sealing") store.change(attempt.attemptId, { leaseUntil: clock.now() }); // else it would be asked for again in each round
     if (now.stage === "sealing" || now.ended !== null) return "lost";
     lost(floor, attempt.attemptId, `${said.code}: ${said.message}`);
     return "lost";

@@ -494,6 +494,17 @@ describe.concurrent("answers overtake each other", () => {
   test("nor of one that was given up meanwhile", async (t) => {
     expect(await overtaken(t, "FAILED", (station, { ref }) => say(station, ref, "misprint"))).toEqual({ printed: 1 });
   });
+  test("for a sealed label no lease is asked for again and again, while the answers to its seal get lost", async (t) => {
+    const { shop, net } = await behind(t, { settings: { claim: { ahead: 1, leaseSeconds: 5 } } });
+    net.rule(({ body }) => (body.includes('"SEALED"') ? "lose" : "pass"));
+    const { job_ref: ref } = await shop.issue();
+    const refused = () => net.passed.filter(({ path, status }) => path.endsWith("/heartbeat") && status === 409).length;
+    await until(() => refused() > 0);
+    await sleep(1_200); // two rounds
+    expect(refused()).toBe(1);
+    net.rule(() => "pass");
+    await sealed(shop, ref);
+  });
 });
 
 describe.concurrent("the cloud refuses", () => {
