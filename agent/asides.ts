@@ -14,6 +14,7 @@ export function asides(clock: Clock, ms: number) {
       untilOf.set(id, clock.now() + ms);
       return true;
     },
+    forget: (): void => untilOf.clear(),
     /** Those whose time isn't up yet. */
     ids: (): string[] => {
       for (const [id, until] of untilOf) if (until <= clock.now()) untilOf.delete(id);

@@ -48,7 +48,9 @@ export function startUplink(floor: Floor, cloud: CloudClient, pauses: Pauses = P
   function heard(said: Answer, askedAs: "us" | "anybody" = "us"): void {
     if (said.ok && askedAs === "us" && arrears.heard() && notBefore <= clock.now()) stop.beat();
     if (said.ok && askedAs === "us") for (const n of disliked.keys()) disliked.set(n, true);
+    const wasAway = !connection.online();
     connection.heard(said, askedAs);
+    if (wasAway && connection.online()) attemptsAside.forget(); // what took everything may have taken these as well
   }
   /** A firewall that dislikes one report lets others pass: none waits behind it, and it says nothing of the cloud. */
   function isDisliked({ n }: ReportRow, said: Answer): boolean {

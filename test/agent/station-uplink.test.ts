@@ -1240,6 +1240,7 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     await until(() => station.state().online);
   });
 
+  const PORTAL = { status: 302, page: "<html>Sign in</html>" };
   const gateways = JSON.stringify({ error: { code: "BadRequest", message: "Bad Request" } });
   test.for([
     { status: 413, page: "<html>Too large</html>" },
@@ -1258,6 +1259,18 @@ describe.concurrent("something halfway answers in the cloud's place", () => {
     await until(() => station.state().online); // between its tries, which come soon here, nothing may have been heard of the cloud
     expect(station.state()).toMatchObject({ quarantine: [] });
     isNarrow = false;
+    await sealed(shop, ref);
+    expect(await movesOf(shop, ref)).toEqual(WHOLE);
+  });
+
+  test("with a page, to one report and then to everything: once the cloud is back it doesn't wait for its turn behind all others", async (t) => {
+    const { shop, net, station } = await behind(t, {}, w, { pauses: { firstMs: 50, mostMs: 600_000 } });
+    net.rule(({ path }) => (/\/results?$/.test(path) ? PORTAL : "pass"));
+    const { job_ref: ref } = await shop.issue();
+    await until(() => station.lines.some((line) => line.includes('"event":"stumbled"')));
+    net.rule(() => PORTAL);
+    await until(() => !station.state().online, 20_000);
+    net.rule(() => "pass");
     await sealed(shop, ref);
     expect(await movesOf(shop, ref)).toEqual(WHOLE);
   });
