@@ -123,6 +123,7 @@ test.each([
   ],
   [["simulate", "ipp", "--prot", "1"], 2, /^there is no option --prot; did you mean --port\? \(usage: imprimatur simulate ipp /],
   [["simulate", "zpl", "--dpi", "200"], 2, /^--dpi is one of 203, 300, 600\n$/],
+  [["simulate", "zpl", "--scale", "6"], 2, /^--scale is a number from 0 to 5\n$/],
   [
     ["simulate", "zpl", "--port", "0", "--control", "0", "--fault", "rfid-viod"],
     2,
