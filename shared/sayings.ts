@@ -129,7 +129,7 @@ export const sayings = {
   picture_too_large: "a picture of {width} x {height} is too large or empty",
   typed_unfit: "what was typed is empty, longer than {most} characters, or has control characters",
   line_ignored:
-    "a line of {bytes} bytes with control characters, or not in UTF-8, was ignored: set the scanner to send the code alone, with CR or LF after it and nothing around it (no STX, GS, NUL)",
+    "a line with control characters, or not in UTF-8, was ignored: set the scanner to send the code alone, with CR or LF after it and nothing around it (no STX, GS, NUL)",
   line_too_long: "a line of more than {bytes} bytes is ignored up to its end",
   lines_too_many: "more than {most} lines within a second: the rest is ignored; is that a scanner?",
   no_line_end: "{bytes} bytes without a line end were ignored: set the scanner to send CR or LF after each code",

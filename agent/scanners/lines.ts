@@ -33,7 +33,7 @@ export function lines(clock: Clock, { line, trouble }: LineNews, mostASecond = L
     if (tooLong) return void (tooLong = false); // it was told when it grew too long
     if (bytes.length === 0 || isBeyond()) return; // between CR and LF, or an empty line
     const text = textOf(bytes);
-    if (text === undefined) trouble(saying("line_ignored", { bytes: bytes.length }));
+    if (text === undefined) trouble(saying("line_ignored")); // in the same words each time, which are no news: a device that sends no text sends much of it
     else line(text);
   };
   const hold = (bytes: Uint8Array) => {

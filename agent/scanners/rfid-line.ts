@@ -1,5 +1,5 @@
 // An RFID reader that sends `EPC` or `EPC,TID` in hex, one tag a line: the eye that the printer's own read-back can't replace.
-import { saying } from "#shared/sayings.ts";
+import { heard, saying } from "#shared/sayings.ts";
 import { type Clock, instant } from "../clock.ts";
 import { parsePort } from "../port-url.ts";
 import { linePort } from "./line-port.ts";
@@ -21,11 +21,13 @@ export const rfidLine: ScannerDriver = {
   },
 };
 
+/** Each kind of trouble by itself. */
 function seldomTold(tell: News["trouble"], clock: Clock): News["trouble"] {
-  let toldAt = -Infinity;
+  const toldAt = new Map<string, number>();
   return (trouble) => {
-    if (clock.now() - toldAt < TROUBLE_EVERY_MS) return;
-    toldAt = clock.now();
+    const kind = heard(trouble.words)?.name ?? "";
+    if (clock.now() - (toldAt.get(kind) ?? -Infinity) < TROUBLE_EVERY_MS) return;
+    toldAt.set(kind, clock.now());
     tell(trouble);
   };
 }

@@ -5,7 +5,7 @@ import { createServer as createHttpServer, type ServerResponse } from "node:http
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { heard } from "#shared/sayings.ts";
+import { heard, saying } from "#shared/sayings.ts";
 import { type Clock, systemClock } from "../../agent/clock.ts";
 import type { Link } from "../../agent/reconnecting.ts";
 import type { Tag } from "../../agent/rfid.ts";
@@ -242,6 +242,10 @@ describe("bytes into lines", () => {
     const { got, troubles } = linesOf([...Array.from({ length: 1_000 }, () => Buffer.alloc(1_000, "#")), Buffer.from("\rgood\r")]);
     expect([got, troubles.length]).toEqual([["good"], 1]);
   });
+  test("lines that aren't text are told of in the same words, however long each is: the second is no news any more", () => {
+    const { got, troubles } = linesOf([Buffer.from("\0\n\0\0\n")]);
+    expect([got, troubles.length, new Set(troubles).size]).toEqual([[], 2, 1]);
+  });
   test("what says more than anybody scans is told once, not heard out, and heard again in the next second", () => {
     const due: (() => void)[] = [];
     const clock: Clock = { now: () => 0, after: (ms, act) => (ms === 1_000 && due.push(act), () => {}) };
@@ -272,10 +276,10 @@ describe("the keyboard", () => {
 });
 
 describe("a tag reader", () => {
-  test("EPC and TID come as lines, in either case; all else is told as trouble, but not of each tag anew", async () => {
+  test("EPC and TID come as lines, in either case; all else is told as trouble, each kind of it once in ten seconds", async () => {
     const said: [at: number, lines: string][] = [
       [0, `${EPC}\r\n${EPC.toLowerCase()},e2801191a5030060\n${EPC.slice(1)}\n${EPC},\n`],
-      [9_999, `hello\n\0\n${EPC}00000000\n`],
+      [9_999, `hello\n\0\n\0\0\n${EPC}00000000\n`],
       [10_000, "again\n3000\n"],
     ];
     const gate = await startDevice();
@@ -288,7 +292,8 @@ describe("a tag reader", () => {
       for (const socket of gate.sockets) socket.write(lines);
       await expect.poll(() => tags.length).toBe(3 + i);
     }
-    expect(troubles.map(({ words }) => words)).toEqual([EPC.slice(1), "again"].map((line) => `"${line}" isn't EPC or EPC,TID in hex`));
+    const notEpc = (line: string) => `"${line}" isn't EPC or EPC,TID in hex`;
+    expect(troubles.map(({ words }) => words)).toEqual([notEpc(EPC.slice(1)), saying("line_ignored"), notEpc("again")]);
     expect(tags).toEqual([
       { reader: "gate", epc: EPC, read_at: expect.any(String) },
       { reader: "gate", epc: EPC, tid: "E2801191A5030060", read_at: expect.any(String) },

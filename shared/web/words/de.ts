@@ -130,7 +130,7 @@ export const de: ToldAbroad = {
     picture_too_large: "ein Bild von {width} x {height} ist zu groß oder leer",
     typed_unfit: "das Getippte ist leer, länger als {most} Zeichen oder hat Steuerzeichen",
     line_ignored:
-      "eine Zeile von {bytes} Bytes mit Steuerzeichen, oder nicht in UTF-8, wurde übergangen: den Scanner so einstellen, dass er nur den Code sendet, mit CR oder LF dahinter und nichts darum herum (kein STX, GS, NUL)",
+      "eine Zeile mit Steuerzeichen, oder nicht in UTF-8, wurde übergangen: den Scanner so einstellen, dass er nur den Code sendet, mit CR oder LF dahinter und nichts darum herum (kein STX, GS, NUL)",
     line_too_long: "eine Zeile von mehr als {bytes} Bytes wird bis zu ihrem Ende übergangen",
     lines_too_many: "mehr als {most} Zeilen in einer Sekunde: der Rest wird übergangen; ist das ein Scanner?",
     no_line_end: "{bytes} Bytes ohne Zeilenende wurden übergangen: den Scanner so einstellen, dass er nach jedem Code CR oder LF sendet",

@@ -130,7 +130,7 @@ export const es: ToldAbroad = {
     picture_too_large: "una imagen de {width} x {height} es demasiado grande o está vacía",
     typed_unfit: "lo escrito está vacío, pasa de {most} caracteres o tiene caracteres de control",
     line_ignored:
-      "se ignoró una línea de {bytes} bytes con caracteres de control o que no es UTF-8: configure el lector para enviar solo el código, con CR o LF detrás y nada alrededor (sin STX, GS, NUL)",
+      "se ignoró una línea con caracteres de control o que no es UTF-8: configure el lector para enviar solo el código, con CR o LF detrás y nada alrededor (sin STX, GS, NUL)",
     line_too_long: "una línea de más de {bytes} bytes se ignora hasta su final",
     lines_too_many: "más de {most} líneas en un segundo: el resto se ignora; ¿es eso un lector?",
     no_line_end: "se ignoraron {bytes} bytes sin fin de línea: configure el lector para enviar CR o LF tras cada código",

@@ -128,8 +128,7 @@ export const zh: ToldAbroad = {
     picture_broken: "图像被截断或已损坏",
     picture_too_large: "{width} x {height} 的图像过大或为空",
     typed_unfit: "输入为空、超过 {most} 个字符或含控制字符",
-    line_ignored:
-      "已忽略一行 {bytes} 字节含控制字符或非 UTF-8 的内容：请将扫描器设为只发送条码内容，其后加 CR 或 LF，前后不加其他字符（STX、GS、NUL）",
+    line_ignored: "已忽略一行含控制字符或非 UTF-8 的内容：请将扫描器设为只发送条码内容，其后加 CR 或 LF，前后不加其他字符（STX、GS、NUL）",
     line_too_long: "超过 {bytes} 字节的一行被忽略",
     lines_too_many: "一秒内超过 {most} 行：其余被忽略；这是扫描器吗？",
     no_line_end: "已忽略 {bytes} 字节没有行尾的内容：请将扫描器设为每个条码后发送 CR 或 LF",
