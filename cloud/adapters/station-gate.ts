@@ -24,6 +24,7 @@ const ROOMY = 0.9; // of the places: with fewer taken it is news again that all 
 
 export function stationGate({ authenticate, log, metrics }: Pick<Surroundings, "authenticate" | "log" | "metrics">, places = PLACES): Gate {
   const stations = new Map<Client, Station>();
+  const [ofTenant, ofDevice] = [shares(), shares()];
   const callers = new WeakMap<Client, Caller>(); // longer than its connection: a last will is published after it
   let [denied, cut] = [0, 0];
   metrics.watch("mqtt_connections", "Stations connected to the embedded broker", () => stations.size);
@@ -59,11 +60,20 @@ export function stationGate({ authenticate, log, metrics }: Pick<Surroundings, "
     },
   });
 
-  /** A device that lost its connections without a word must be able to come back, so that it is the oldest who goes. */
-  function oldestOf(deviceId: string | null): Client[] {
-    const its = [...stations].filter(([, { caller }]) => caller.deviceId === deviceId);
-    return its.slice(0, -limits.MQTT_DEVICE_MAX_CONNECTIONS).map(([client]) => client);
+  function put(client: Client, station: Station): void {
+    stations.set(client, station);
+    ofTenant.put(station.caller.tenantId, client);
+    ofDevice.put(station.caller.deviceId, client);
   }
+  function drop(client: Client): void {
+    const { caller } = stations.get(client) ?? {};
+    if (!caller) return;
+    stations.delete(client);
+    ofTenant.drop(caller.tenantId, client);
+    ofDevice.drop(caller.deviceId, client);
+  }
+  /** A device that lost its connections without a word must be able to come back, so that it is the oldest who goes. */
+  const oldestOf = (deviceId: string | null): Client[] => [...ofDevice.of(deviceId)].slice(0, -limits.MQTT_DEVICE_MAX_CONNECTIONS);
 
   let isFull = false;
   /** Where all places are taken, a further one is its own device's, or one of the tenant that has most, which keeps as many as the newcomer's. */
@@ -72,18 +82,17 @@ export function stationGate({ authenticate, log, metrics }: Pick<Surroundings, "
       isFull &&= stations.size > ROOMY * places;
       return [];
     }
-    const held = Map.groupBy(stations, ([, { caller }]) => caller.tenantId);
-    const most = [...held.values()].reduce((some, others) => (others.length > some.length ? others : some));
-    const own = held.get(tenantId) ?? [];
+    const [most, own] = [ofTenant.largest(), ofTenant.of(tenantId)];
     if (!isFull) {
-      const having = { tenantId: most[0]?.[1].caller.tenantId, connections: most.length };
+      const [one] = most;
+      const having = { tenantId: one && stations.get(one)?.caller.tenantId, connections: most.size };
       log.warn({ event: "mqtt-full", ...having }, "all places at the embedded broker are taken: the tenant that has most gets no more");
     }
     isFull = true;
-    const [gone] =
-      own.find(([, { caller }]) => caller.deviceId === deviceId) ?? (most.length > own.length + 1 ? most.at(-1) : undefined) ?? [];
+    const [its] = ofDevice.of(deviceId);
+    const gone = its ?? (most.size > own.size + 1 ? [...most].at(-1) : undefined);
     if (!gone) throw new Refusal("OVERLOADED", "all places for stations are taken, and its tenant has its share of them: it polls");
-    stations.delete(gone);
+    drop(gone);
     return [gone];
   }
 
@@ -93,8 +102,8 @@ export function stationGate({ authenticate, log, metrics }: Pick<Surroundings, "
       if (client.conn.destroyed) return;
       const leaving = leavingFor(station.caller);
       callers.set(client, station.caller);
-      stations.set(client, station);
-      client.conn.once("close", () => stations.delete(client));
+      put(client, station);
+      client.conn.once("close", () => drop(client));
       leaving.push(...oldestOf(station.caller.deviceId));
       // Who comes under the name of one that isn't gone yet would be forgotten with it.
       await Promise.all(leaving.map((one) => new Promise<void>((resolve) => one.close(resolve))));
@@ -111,5 +120,20 @@ export function stationGate({ authenticate, log, metrics }: Pick<Surroundings, "
       return isOwn;
     },
     end: () => rechecker.stop(),
+  };
+}
+
+/** Which of them are whose, the longest there first: ten thousand that come back at once, each of which looked through all, took two seconds by that alone. */
+function shares() {
+  const held = new Map<string | null, Set<Client>>();
+  const of = (whose: string | null): Set<Client> => held.get(whose) ?? new Set();
+  return {
+    of,
+    largest: (): Set<Client> => held.values().reduce((some, others) => (others.size > some.size ? others : some), new Set<Client>()),
+    put: (whose: string | null, client: Client): void => void held.set(whose, of(whose).add(client)),
+    drop: (whose: string | null, client: Client): void => {
+      const its = of(whose);
+      if (its.delete(client) && its.size === 0) held.delete(whose);
+    },
   };
 }

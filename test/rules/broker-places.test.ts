@@ -7,15 +7,24 @@ import { createLog } from "../../cloud/log.ts";
 import { createMetrics } from "../../cloud/metrics.ts";
 import type { Authenticate } from "../../cloud/auth.ts";
 
-/** Six places, and who has them; a device's key is its id, which begins with its tenant. */
-function sixPlaces() {
+/** Six places or more, and who has them; a device's key is its id, which begins with its tenant. */
+function somePlaces(places = 6) {
   const lines: string[] = [];
   const log = createLog("warn", { stream: { write: (line: string) => void lines.push(line) }, exit: () => {}, die: () => {} } as never);
+  let looks = 0;
+  const seen = <T>(it: T) => ((looks += 1), it);
   const authenticate = (async ({ "x-api-key": key }: Record<string, string>) => ({
-    caller: { tenantId: key?.[0], deviceId: key },
+    caller: {
+      get tenantId() {
+        return seen(key?.[0]);
+      },
+      get deviceId() {
+        return seen(key);
+      },
+    },
     expired: false,
   })) as never as Authenticate;
-  const gate = stationGate({ authenticate, log, metrics: createMetrics() }, 6);
+  const gate = stationGate({ authenticate, log, metrics: createMetrics() }, places);
   onTestFinished(() => gate.end());
   const there: string[] = [];
   const come = async (deviceId: string) => {
@@ -27,11 +36,11 @@ function sixPlaces() {
     there.push(deviceId);
     return () => (leave(), conn.emit("close"));
   };
-  return { there, come, told: () => lines.filter((line) => line.includes('"mqtt-full"')).length };
+  return { there, come, looks: () => looks, told: () => lines.filter((line) => line.includes('"mqtt-full"')).length };
 }
 
 test("where all places are taken, a tenant that has few takes one of the tenant that has most, down to as many as its own", async () => {
-  const { there, come, told } = sixPlaces();
+  const { there, come, told } = somePlaces();
   for (const id of ["a1", "a2", "a3", "a4", "a5", "b1"]) await come(id);
   expect(told()).toBe(0);
   for (const id of ["b2", "c1"]) await come(id);
@@ -43,7 +52,7 @@ test("where all places are taken, a tenant that has few takes one of the tenant 
 });
 
 test("where all places are taken, a device that lost its line without a word takes its own, and a place that is left is anybody's", async () => {
-  const { there, come } = sixPlaces();
+  const { there, come } = somePlaces();
   const leave = await come("a1");
   for (const id of ["a2", "a3", "a4", "a5", "a6"]) await come(id);
   await come("a3");
@@ -52,4 +61,17 @@ test("where all places are taken, a device that lost its line without a word tak
   leave();
   await come("a7");
   expect(there).toEqual(["a2", "a4", "a5", "a6", "a3", "a7"]);
+});
+
+test("what it takes to let one in, or to refuse it where all places are taken, is no more where many are there", async () => {
+  const { come, looks } = somePlaces(200);
+  const costOf = async (id: string) => {
+    const before = looks();
+    await come(id).catch(() => {});
+    return looks() - before;
+  };
+  const first = await costOf("a0");
+  for (let n = 1; n < 199; n += 1) await come(`a${n}`);
+  expect(await costOf("a199")).toBe(first);
+  expect(await costOf("a200")).toBeLessThanOrEqual(2 * first);
 });
