@@ -2,16 +2,16 @@
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { urlAt } from "#shared/url-at.ts";
 import ky from "ky";
-import { resolve } from "node:path";
 import { addressFault, tryAddress } from "./address.ts";
 import { brokerLine, cloudLines, meetCloud, type Meeting } from "./doctor-cloud.ts";
 import { printerLine, scannerLine } from "./doctor-devices.ts";
 import { type Line, linesOf } from "./doctor-line.ts";
 import { bufferLine, configLine, diskLine, eyeLine, isHeld, isLeft } from "./doctor-local.ts";
-import { type AgentConfig, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
+import { type AgentConfig, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
+import { bufferOfService } from "./install.ts";
 import type { State } from "./state.ts";
 import { readable } from "./words.ts";
-import { bufferOfService, SERVICE } from "./unit.ts";
+import { SERVICE } from "./unit.ts";
 
 const ANSWER_MAX_MS = 2_000;
 
@@ -33,8 +33,7 @@ const shown = (lines: Line[]): string =>
 
 async function examine(file: string | undefined): Promise<Line[]> {
   let config: AgentConfig;
-  const isToldWhere = variablesSet().includes("IMPRIMATUR_AGENT_DATA_DIR");
-  const service = isToldWhere ? undefined : bufferOfService(resolve(file ?? DEFAULT_FILE));
+  const service = bufferOfService(file);
   try {
     config = { ...loadAgentConfig(file), ...(service === undefined ? {} : { dataDir: service }) };
   } catch (error) {

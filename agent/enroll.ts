@@ -11,6 +11,7 @@ import { agentConfigFrom, DEFAULT_FILE, keyInEnvironment } from "./config.ts";
 import { isRefusal } from "./fates.ts";
 import { heardOf, isAbout, ONE_KEY, whyUnmet } from "./meeting.ts";
 import { reserve, type Reserved } from "./settings-file.ts";
+import { inShell } from "./unit.ts";
 
 const OPTIONS = {
   cloud: { type: "string" },
@@ -64,7 +65,7 @@ export async function enroll(argv: string[]): Promise<number> {
 
 function next(file: string, { printers }: { printers: object[] }): string[] {
   const isPlain = /^[\w./:@+,=-]+$/.test(file);
-  const at = `--config ${isPlain ? file : `'${file.replaceAll("'", String.raw`'\''`)}'`}`; // as a shell takes it
+  const at = `--config ${isPlain ? file : inShell(file)}`;
   const doctor = `imprimatur agent doctor ${at}`;
   return [
     printers.length > 0 ? `next: ${doctor}` : `next: name its printers and scanners in that file, then ${doctor}`,

@@ -4,7 +4,7 @@ import { existsSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { type AgentConfig, BUFFER_FILE, DEFAULT_FILE, loadAgentConfig, variablesSet } from "./config.ts";
-import { closedTo, SERVICE, settingsIn, startsBrought, startsUnseen, STATE_DIR, unitOf, unseenOf } from "./unit.ts";
+import { closedTo, inShell, SERVICE, settingsIn, startsBrought, startsUnseen, STATE_DIR, unitOf, unseenOf } from "./unit.ts";
 import { makeFolder } from "./folder.ts";
 
 const OPTIONS = {
@@ -64,7 +64,6 @@ function obstaclesTo(config: AgentConfig): string[] {
   ];
 }
 
-const inShell = (path: string): string => `'${path.replaceAll("'", String.raw`'\''`)}'`;
 /** The files beside it say what was begun and not yet put in; once the service has run, systemd leaves what root lays there to root. */
 const moveOf = (kept: string): string =>
   `if anything in it waits, end that agent, systemctl stop ${SERVICE}, mkdir -p ${STATE_DIR} && cp ${inShell(kept)}* ${STATE_DIR}/ && ` +
@@ -75,6 +74,13 @@ function whoseOther(at: string, file: string): string {
   const other = settingsIn(at);
   const isSame = other === undefined || (existsSync(other) ? realpathSync(other) === realpathSync(file) : other === file); // by a link, perhaps
   return isSame ? "" : `, which is of ${other}: that station ends here`;
+}
+
+/** The buffer of the service that has these settings, where this machine has such a service and it ever ran, and no other buffer is named in the environment. */
+export function bufferOfService(file = DEFAULT_FILE): string | undefined {
+  const unit = `/etc/systemd/system/${SERVICE}`;
+  if (variablesSet().includes("IMPRIMATUR_AGENT_DATA_DIR")) return undefined;
+  return existsSync(unit) && settingsIn(unit) === resolve(file) && existsSync(STATE_DIR) ? STATE_DIR : undefined;
 }
 
 /** The file alone: a service has nothing of the environment that it is installed from. */

@@ -1,15 +1,15 @@
 // imprimatur agent missing: the labels that the cloud had sealed on this station's word and doesn't have any more, as it was set back to before. Nobody else has the list; --recover has the cloud take them back.
 import { setTimeout as sleep } from "node:timers/promises";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { argumentsOf, ConfigError } from "#shared/arguments.ts";
 import { limits } from "#shared/limits.ts";
 import { saying } from "#shared/sayings.ts";
 import type { Recovered } from "#shared/wire/carriers.ts";
 import { isInUse, judged, sealedIn } from "./buffer-file.ts";
 import { type CloudClient, cloudClient, type Said } from "./cloud.ts";
-import { BUFFER_FILE, DEFAULT_FILE, loadAgentConfig } from "./config.ts";
+import { BUFFER_FILE, loadAgentConfig } from "./config.ts";
+import { bufferOfService } from "./install.ts";
 import { whyUnmet } from "./meeting.ts";
-import { bufferOfService } from "./unit.ts";
 
 const USAGE =
   "imprimatur agent missing --since TIME [--recover] [--config FILE], which ends with 0: none is missing, 1: some are, or with --recover one is refused, 2: it couldn't look";
@@ -24,7 +24,7 @@ export async function missing(argv: string[]): Promise<number> {
   if (!MOMENT.test(since) || Number.isNaN(from))
     throw new ConfigError(`--since is the time to which the cloud was set back, such as 2026-11-29T03:00:00Z (usage: ${USAGE})`, 2);
   const { cloud: origin, key, dataDir: told } = loadAgentConfig(file);
-  const dataDir = bufferOfService(resolve(file ?? DEFAULT_FILE)) ?? told;
+  const dataDir = bufferOfService(file) ?? told;
   const buffer = join(dataDir, BUFFER_FILE);
   if (isInUse(dataDir, buffer)) throw new ConfigError(`an agent works in ${dataDir}: stop it while this looks`);
   const whole = judged(dataDir, buffer);

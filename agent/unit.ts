@@ -58,6 +58,7 @@ const isGroup = (name: string): boolean =>
     .split("\n")
     .some((line) => line.startsWith(`${name}:`));
 
+export const inShell = (path: string): string => `'${path.replaceAll("'", String.raw`'\''`)}'`;
 /** systemd reads blanks, percent signs and backslashes. */
 const quoted = (word: string): string =>
   /^[\w./=:@+,-]+$/.test(word) ? word : `"${word.replaceAll("%", "%%").replaceAll(/["\\]/g, String.raw`\$&`)}"`;
@@ -81,12 +82,6 @@ const credentialOf = (file: string): string => `LoadCredential=config.json:${fil
 /** Whose settings a unit of ours gives to its station. */
 export const settingsIn = (unit: string): string | undefined =>
   /^LoadCredential=config\.json:(.+)$/m.exec(readFileSync(unit, "utf8"))?.[1]?.replaceAll("%%", "%");
-
-/** The buffer of the service that has these settings, where this machine has such a service and it ever ran. */
-export function bufferOfService(file: string): string | undefined {
-  const unit = `/etc/systemd/system/${SERVICE}`;
-  return existsSync(unit) && settingsIn(unit) === file && existsSync(STATE_DIR) ? STATE_DIR : undefined;
-}
 
 /** `version` of systemd: the older ones know no back-off between starts. */
 export function unitOf(config: AgentConfig, file: string, version: number): string {

@@ -28,7 +28,8 @@ test.skipIf(missing)("a station that is installed as a service of systemd seals 
   }
   t.onTestFinished(systemd.end);
   const { run } = systemd;
-  const agent = (...args: string[]) => run(process.execPath.replace(process.cwd(), OURS), `${OURS}/agent/main.ts`, ...args);
+  const program = [process.execPath.replace(process.cwd(), OURS), `${OURS}/agent/main.ts`] as const;
+  const agent = (...args: string[]) => run(...program, ...args);
   const shown = async (name: string) => (await run("systemctl", "show", "--value", "-p", name, SERVICE)).trim();
   const seals = async () => {
     const { job_ref: ref } = await shop.issue();
@@ -55,6 +56,8 @@ test.skipIf(missing)("a station that is installed as a service of systemd seals 
   const looked = await agent("doctor", "--config", file).catch((error: { stdout: string }) => error.stdout);
   expect(looked).toMatch(/^warn +agent .*systemctl status imprimatur-agent\.service/m);
   expect(looked).toMatch(/^ok +disk .* for \/var\/lib\/imprimatur-agent\nok +buffer +whole; 0 report/m); // the service's, not what the settings name
+  const elsewhere = run("env", "IMPRIMATUR_AGENT_DATA_DIR=/elsewhere", ...program, "missing", "--since", "2026-01-01T00:00Z", "--config", file);
+  await expect(elsewhere).rejects.toThrow("/elsewhere/station.db"); // who names a buffer means that one
   await agent("install", "--uninstall", "--yes");
   expect((await run("systemctl", "show", "--value", "-p", "LoadState", SERVICE)).trim()).toBe("not-found");
   await run("test", "-f", `${STATE_DIR}/station.db`); // what it kept stays
