@@ -6,7 +6,7 @@ import type { Evidence } from "#shared/wire/evidence.ts";
 import type { Bitmap } from "../bitmap.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Dpi } from "../label.ts";
-import type { Closed, Port } from "../duplex.ts";
+import type { Port } from "../duplex.ts";
 import { openPort, type PortOptions } from "../port.ts";
 import { parsePort } from "../port-url.ts";
 
@@ -204,15 +204,9 @@ export const overBytes = (
 export const NO_COUNTERS: Counters = { labels: null, voids: null };
 
 export const faultWords = (faults: readonly Fault[]): string => faults.map(({ words }) => words).join(", ");
-/** What more than one language says, in the same words. */
-export const says = {
-  otherInFlight: saying("another_in_flight"),
-  nothingLeft: saying("nothing_left_station"),
-  lost: ({ words }: Closed): string => saying("lost_before_answer", { why: words }),
-  blocked: (faults: readonly Fault[]): string => saying("printer_waits", { faults: faultWords(faults) }),
-  waiting: (labels: number | null): string =>
-    labels === null ? saying("waiting_untold") : labels === 0 ? saying("nothing_waits") : saying("labels_wait", { count: labels }),
-  scanOnly: "whether the symbol on the paper can be read: only a scan shows it",
-  uncounted: "a second copy, or a label of somebody else: it has no label counter",
-};
+/** What more than one language says. */
+export const SCAN_ONLY = "whether the symbol on the paper can be read: only a scan shows it";
+export const UNCOUNTED = "a second copy, or a label of somebody else: it has no label counter";
+export const waitingWords = (labels: number | null): string =>
+  labels === null ? saying("waiting_untold") : labels === 0 ? saying("nothing_waits") : saying("labels_wait", { count: labels });
 export const noEncoder = ({ name }: Profile): Refusal => new Refusal("LABEL_REFUSED", saying("no_encoder", { printer: name }));

@@ -21,7 +21,9 @@ import {
   overBytes,
   type Printer,
   type Profile,
-  says,
+  SCAN_ONLY,
+  UNCOUNTED,
+  waitingWords,
   type Submission,
   timingOf,
   type Waiting,
@@ -100,8 +102,8 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       provenance: { fence: profile.fence ? "documented" : "probed", status: "probed" },
       ceiling: FENCES[fence ?? "none"].grade ?? (source.length > 0 ? "C" : "E"),
       cannotDetect: [
-        says.scanOnly,
-        says.uncounted,
+        SCAN_ONLY,
+        UNCOUNTED,
         "a dead element of its head",
         ...(fence === "gs-r"
           ? ["whether the label came out whole: it answers when it has read the label, in order, and the last lines may still be printing"]
@@ -119,10 +121,10 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
   async function submit({ bytes: sent, token }: Encoded, mayLeave = () => true): Promise<Submission> {
     const offered = { token, bytesOffered: sent.length, before: NO_COUNTERS };
     const refused = (fault: string): Submission => ({ ...offered, bytesAccepted: 0, retryable: true, at: clock.now(), fault });
-    if (inFlight !== undefined) return refused(says.otherInFlight);
+    if (inFlight !== undefined) return refused(saying("another_in_flight"));
     if (fence === "gs-r" && !paper.isSettled() && !(await paper.settle())) return refused(echoes ? ECHO : saying("silent_or_talkative"));
     if (await health.isSilent()) return refused(health.areTalkative() ? saying("status_drowned") : saying("status_silent"));
-    if (!mayLeave()) return refused(says.nothingLeft);
+    if (!mayLeave()) return refused(saying("nothing_left_station"));
     const at = clock.now();
     inFlight = token;
     paper.sends(fence === "gs-r");
@@ -139,7 +141,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (completion.outcome === "unknown") paper.unsettle();
       return completion;
     };
-    if (submission.retryable) return done(verdict(token, "failed", says.nothingLeft));
+    if (submission.retryable) return done(verdict(token, "failed", saying("nothing_left_station")));
     return inTime(clock, withinMs, async (isUp) => {
       for (;;) {
         const end = await endOf(token);
@@ -149,7 +151,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         const { faults, source } = await health.look();
         if (faults.some(({ name }) => CUTTING.has(name))) stopped = { token, faults };
         if (isAnswered(token)) continue;
-        if (faults.length > 0) return done(verdict(token, "blocked", says.blocked(faults), { faults }));
+        if (faults.length > 0) return done(verdict(token, "blocked", saying("printer_waits", { faults: faultWords(faults) }), { faults }));
         if (!signal?.aborted && !isUp()) continue;
         const isAllThereIs = fence === "none" && source.length > 0 && !isCut(submission); // where an answer was to come, its absence speaks against the label
         const said = verdict(token, "unknown", saying("no_answer_for_label"), isAllThereIs ? { wellBy: source.join(", ") } : {});
@@ -171,7 +173,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       return verdict(token, "unknown", saying("paper_ended_behind"), { faults });
     }
     const lost = talk.closed();
-    return lost && verdict(token, "unknown", says.lost(lost));
+    return lost && verdict(token, "unknown", saying("lost_before_answer", { why: lost.words }));
   }
 
   function verdict(
@@ -211,7 +213,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         paper.unsettle();
         if (clean) inFlight = undefined;
         const waiting = clean ? 0 : null;
-        return { clean, waiting, words: says.waiting(waiting) };
+        return { clean, waiting, words: waitingWords(waiting) };
       }),
     close: () => port.end(),
   };

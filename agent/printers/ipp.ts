@@ -19,7 +19,7 @@ import {
   type Outcome,
   type Printer,
   type Profile,
-  says,
+  UNCOUNTED,
   type Status,
   type Submission,
   timingOf,
@@ -126,7 +126,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
     } catch (error) {
       return nothingSent((error as Error).message);
     }
-    if (!mayLeave()) return nothingSent(says.nothingLeft);
+    if (!mayLeave()) return nothingSent(saying("nothing_left_station"));
     try {
       const answer = await queue.ask("Print-Job", { name: token, format: FORMAT, document: bytes, withinMs: timing.stallMs });
       if (answer.fault !== undefined && MAY_HAVE_BEGUN.has(answer.code)) return await unsure(answer.fault);
@@ -230,7 +230,7 @@ function overQueue(queue: Endpoint, profile: Profile, clock: Clock): Printer {
         ceiling: "D",
         cannotDetect: [
           "whether a label came out: a queue calls a job completed when it has handed it on",
-          says.uncounted,
+          UNCOUNTED,
           "a dead element of the head, or no ribbon, where the printer doesn't tell the queue",
         ],
         simulated: profile.simulated ?? false,

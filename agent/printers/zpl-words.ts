@@ -11,7 +11,8 @@ import {
   identityOf,
   type Outcome,
   type Profile,
-  says,
+  SCAN_ONLY,
+  UNCOUNTED,
   type Submission,
 } from "./driver.ts";
 import { resolutionIn } from "./zpl-answers.ts";
@@ -42,12 +43,12 @@ export function capabilitiesOf(profile: Profile, { model, unit, twoWay, counter,
     },
     ceiling: counter ? "A" : twoWay ? "B" : "E",
     cannotDetect: [
-      says.scanOnly,
+      SCAN_ONLY,
       "a head element that died since the printer last tested its head",
       "that somebody else cancelled this label and printed one of his own in the same moment",
       ...(counter
         ? ["a counter that was reset while the label was printing"]
-        : [says.uncounted, ...(twoWay ? ["a label that it answered for and then didn't print: it has no label counter"] : [])]),
+        : [UNCOUNTED, ...(twoWay ? ["a label that it answered for and then didn't print: it has no label counter"] : [])]),
       ...(profile.rfid
         ? ["an EPC in the tag of the neighbouring label: the printer writes and reads the same wrong tag and agrees with itself"]
         : []),

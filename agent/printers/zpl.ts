@@ -19,7 +19,7 @@ import {
   overBytes,
   type Printer,
   type Profile,
-  says,
+  waitingWords,
   type Status,
   type Submission,
   timingOf,
@@ -84,7 +84,8 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       fault,
     });
     const isBehind = inFlight.length > 0;
-    if (isBehind && (inFlight.length >= mayHold || !health.hasTold("labels") || epc !== undefined)) return refused(says.otherInFlight);
+    if (isBehind && (inFlight.length >= mayHold || !health.hasTold("labels") || epc !== undefined))
+      return refused(saying("another_in_flight"));
     if (health.usesHostStatus() === undefined) await health.look();
     const before = isBehind ? NO_COUNTERS : await health.counters(); // behind another one it is where that one leaves it
     if (!isBehind) lastAgreed = undefined;
@@ -95,7 +96,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           why: saying(variables.areTalkative() ? "more_answers" : "is_it_on"),
         }),
       );
-    if (!mayLeave()) return refused(says.nothingLeft);
+    if (!mayLeave()) return refused(saying("nothing_left_station"));
     const at = clock.now();
     inFlight.push(token);
     const { accepted, fault } = await talk.send(bytes, timing.stallMs);
@@ -116,7 +117,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (completion.outcome !== "blocked" && !isCut(submission)) landed(token);
       return completion;
     };
-    if (submission.retryable) return done(verdict(submission, "failed", says.nothingLeft));
+    if (submission.retryable) return done(verdict(submission, "failed", saying("nothing_left_station")));
     /** Each label that comes out void while it tries the tags has the whole time for the next. */
     const wait = (tried: number): Promise<Completion> =>
       inTime(clock, withinMs, async (isUp) => {
@@ -124,7 +125,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
           const fence = fields.get(awaited);
           if (fence) return done(await judged(submission, fence));
           const lost = talk.closed();
-          if (lost) return done(verdict(submission, "unknown", says.lost(lost)));
+          if (lost) return done(verdict(submission, "unknown", saying("lost_before_answer", { why: lost.words })));
           await talk.hear(
             (answer) => (answer.kind === "field" && `${answer.token}${answer.what}` === awaited ? true : undefined),
             timing.pollMs,
@@ -151,7 +152,8 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
       if (voids !== null && voids >= (profile.rfidTries ?? RFID_TRIES) && moved(submission.before.labels, now.labels) === voids)
         return verdict(submission, "failed", saying("no_tag_took", { count: voids }), { after: now, voids, toDestroy: voids });
     }
-    return faults.length === 0 ? undefined : verdict(submission, "blocked", says.blocked(faults), { faults });
+    if (faults.length === 0) return undefined;
+    return verdict(submission, "blocked", saying("printer_waits", { faults: faultWords(faults) }), { faults });
   }
 
   async function unanswered(submission: Submission): Promise<Completion> {
@@ -247,7 +249,7 @@ function overPort(port: Port, profile: Profile, clock: Clock): Printer {
         const clean = waiting === 0;
         if (clean && faults.length > 0 && faults.every(({ name }) => name === "paused")) await talk.send("~PS", timing.answerMs);
         if (clean) inFlight.length = 0;
-        return { clean, waiting, words: says.waiting(waiting), counters: await health.counters() };
+        return { clean, waiting, words: waitingWords(waiting), counters: await health.counters() };
       }),
     close: () => port.end(),
   };
