@@ -10,12 +10,12 @@ import { ConfigError } from "#shared/arguments.ts";
 import { nameTwice } from "#shared/name-twice.ts";
 import { nearest } from "#shared/nearest.ts";
 import { isObject } from "#shared/object.ts";
-import { isLink } from "#shared/web/scanned.ts";
 import { closed, patternWords, Word } from "#shared/wire/common.ts";
 import { parsePort } from "./port-url.ts";
 import { can, drivers, whoCan } from "./printers/index.ts";
 import { RFID_TRIES } from "./printers/zpl-format.ts";
 import { scannerDrivers, type ScannerKind } from "./scanners/index.ts";
+import { isLink } from "./web/scanned.ts";
 
 export const DEFAULT_FILE = ".imprimatur-agent/config.json";
 /** In `dataDir`. */

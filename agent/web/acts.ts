@@ -1,7 +1,7 @@
 // What a press of a button leads to: signed in first, confirmed where paper is destroyed, then said to the station, and its answer shown.
 import { signal } from "#shared/web/dom.ts";
-import { isLink } from "#shared/web/scanned.ts";
 import { isKept, isScannedHere, isTold, notTold, QUIET, type Result, show } from "./results.ts";
+import { isLink } from "./scanned.ts";
 import { say } from "./speech.ts";
 import { type Answer, api, here, isCut, type Job, type Label, type No, setHere, type State, state, type Verdict } from "./station.ts";
 import { looksLikeLink } from "./wedge.ts";
