@@ -14,7 +14,7 @@ import type { PrinterConfig } from "./config.ts";
 import { fail } from "./ends.ts";
 import { instant } from "./clock.ts";
 import type { Lease } from "./flight.ts";
-import { fateOf, isAway, settling } from "./fates.ts";
+import { fateOf, isAway, settles } from "./fates.ts";
 import { type Floor, isOver, MAY_BE_HERE } from "./floor.ts";
 import { tagIn } from "./rfid.ts";
 import * as steps from "./steps.ts";
@@ -72,7 +72,7 @@ export function adoptionOf({ cloud, uplink, floor, leaseSeconds }: AdoptionDeps)
     const said = await cloud.evidence(jobRef);
     uplink.heard(said);
     const fate = said.ok ? null : fateOf(said);
-    if (fate !== null && !settling.has(fate)) return fate === "aside" ? "stumbled" : "unknown";
+    if (fate !== null && !settles(fate)) return fate === "aside" ? "stumbled" : "unknown";
     const now = store.must(attemptId);
     if (isOver(now) || now.stage !== stage) return "lost"; // as another answer said meanwhile
     const own = store.items(attemptId);

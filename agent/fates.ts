@@ -38,7 +38,7 @@ const byCode: Partial<Record<ErrorCode, Fate>> = {
   HEADERS_TOO_LARGE: "aside",
 };
 /** Those that end it; after the others it is said again. */
-export const settling = new Set<Fate>(["drop", "quarantine"]);
+export const settles = (fate: Fate): boolean => fate === "drop" || fate === "quarantine";
 export function fateOf({ status, code }: Refused): Fate {
   const known = byCode[code as ErrorCode]; // or of a cloud that is newer than this station
   if (known) return known;

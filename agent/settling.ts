@@ -7,7 +7,7 @@ import type { ReportRow } from "./buffer-reports.ts";
 import { type NoAnswer, wordsIn } from "./cloud.ts";
 import type { Answer } from "./connection.ts";
 import { lost } from "./ends.ts";
-import { fateOf, settling } from "./fates.ts";
+import { fateOf, settles } from "./fates.ts";
 import type { Floor } from "./floor.ts";
 
 const answerIn = (outcome: ResultOutcome | undefined): Answer =>
@@ -31,7 +31,7 @@ export function settlingOf(floor: Floor, aside: Asides, isFirst: (row: ReportRow
     }
     const fate = fateOf(said);
     if ((isDisliked || fate === "aside") && setAside(row, said)) return false;
-    if (!settling.has(fate)) return true;
+    if (!settles(fate)) return true;
     if (!store.isWaiting(row.n)) return false; // what was refused before it in the same batch has settled it
     store.write(() => refused(row, said, fate === "drop"));
     say("warn", { event: "refused", job_ref: row.body.job_ref, code: said.code, fate }, `${row.body.job_ref}: ${said.message}`);

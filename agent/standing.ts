@@ -51,7 +51,7 @@ export const reportOf = (state: State): StationReport => ({
   })),
 });
 
-type TellDeps = Talks & { floor: Floor; report(): State };
+type TellDeps = Talks & { floor: Floor; report(): StationReport };
 
 const TELL_MS = 20_000;
 
@@ -62,7 +62,7 @@ export function tellingOf({ cloud, uplink, floor: { clock, say }, report }: Tell
   let fault = "";
   return startRounds(clock, async () => {
     try {
-      const said = reportOf(report());
+      const said = report();
       const text = JSON.stringify({ ...said, buffer_depth: 0 });
       if (text !== told || clock.now() - toldAt > TELL_MS) {
         const answer = await cloud.tell(said);

@@ -98,17 +98,18 @@ export async function startStation(config: AgentConfig, options: StationOptions)
       notices: () => noticesOf({ store, clock, time, wary: claims.wary(), refused: claims.refused() }),
       broker: () => line.link(),
     });
+  const report = () => reportOf(state());
   const line = startWake({
     settings: config,
     cloud: client,
     onWake: claims.wake,
     onDoubt: leases.doubt,
-    report: () => reportOf(state()),
+    report,
     told: () => standing.info()?.mqtt?.url,
     log: log.logger,
     clock,
   });
-  const telling = tellingOf({ cloud, uplink, floor, report: state });
+  const telling = tellingOf({ cloud, uplink, floor, report });
   const forgetting = forgettingOf(floor, time);
   const end = async (web?: Console) => {
     over = true;

@@ -7,7 +7,7 @@ import type { Store } from "./buffer.ts";
 import type { ReportRow } from "./buffer-reports.ts";
 import type { CloudClient } from "./cloud.ts";
 import { type Answer, connectionOf } from "./connection.ts";
-import { fateOf, isAway, isPage, settling } from "./fates.ts";
+import { fateOf, isAway, isPage, settles } from "./fates.ts";
 import type { Floor } from "./floor.ts";
 import { pulse } from "./pulse.ts";
 import { settlingOf } from "./settling.ts";
@@ -177,7 +177,7 @@ function picturesTo(cloud: CloudClient, { store, clock }: Floor, { asideMs, answ
       const isTooLarge = said.status === 0 && abreast === 1; // for the line, perhaps: it was alone on it
       if ((fate === "aside" || isTooLarge) && aside.put(sha256)) return false;
       const isOverflow = said.status === 413; // more than a few that are too large for a proxy would fill the disk
-      if (!settling.has(fate) && !isOverflow) return true;
+      if (!settles(fate) && !isOverflow) return true;
       store.quarantine({ jobRef: null, attemptId: null, code: said.code, message: said.message, what: `picture ${sha256}` });
     }
     store.pictureSent(sha256);
