@@ -53,13 +53,12 @@ export async function restoreBackup({ from, dataDir, force, log, now }: Options)
   try {
     if (thingsIn(dataDir).length > 0 && !force)
       throw new Error(`${dataDir} isn't empty: name another folder, or say --force and it is put aside`);
+    finishPuttingAside(dataDir);
     for (const name of readdirSync(dataDir).filter((left) => left.startsWith(UNPACKED))) rmSync(join(dataDir, name), { recursive: true });
     return await inScratch(join(dataDir, UNPACKED), async (fresh) => {
       const taken = await checked(from, fresh, log);
       const manifest = { ...taken, takenAt: await settle(fresh, taken, await givenOutIn(dataDir, log), log) };
-      const before = putInPlace(fresh, dataDir, now);
-      giveToOwner(dataDir);
-      return { manifest, before };
+      return { manifest, before: putInPlace(fresh, dataDir, now) };
     });
   } finally {
     const isBare = readdirSync(dataDir).every((name) => name.startsWith("lock"));
@@ -195,7 +194,8 @@ function putInPlace(fresh: string, dataDir: string, now: number): string | undef
     if (!wasCutOff) rmSync(mark); // all is where it was
     throw error;
   }
-  for (const name of readdirSync(fresh)) renameSync(join(fresh, name), join(dataDir, name));
+  for (const name of databaseFirst(readdirSync(fresh))) renameSync(join(fresh, name), join(dataDir, name));
+  giveToOwner(dataDir);
   syncFolder(dataDir);
   rmSync(mark);
   syncFolder(dataDir);
@@ -203,11 +203,23 @@ function putInPlace(fresh: string, dataDir: string, now: number): string | undef
 }
 
 const STAYS = ["lock", UNPACKED, BEFORE];
+const stays = (name: string): boolean => STAYS.some((start) => name.startsWith(start)) || name === CUT_OFF || name === OF_THE_DISK;
+/** The database goes first and comes first: where there is none, what lies there is the rest of what was there before. */
+const databaseFirst = (names: string[]): string[] => names.toSorted((a, b) => Number(b === DATABASE) - Number(a === DATABASE));
+const movable = (dataDir: string): string[] => databaseFirst(readdirSync(dataDir).filter((name) => !stays(name)));
+
+/** A restore that was killed as it put things aside left a database in one place and its log in another: neither says alone what was given out. */
+function finishPuttingAside(dataDir: string): void {
+  if (!existsSync(join(dataDir, CUT_OFF)) || existsSync(join(dataDir, DATABASE))) return;
+  const before = readdirSync(dataDir).findLast((name) => name.startsWith(BEFORE));
+  if (before === undefined) return;
+  for (const name of movable(dataDir).filter((left) => !existsSync(join(dataDir, before, left))))
+    renameSync(join(dataDir, name), join(dataDir, before, name));
+}
+
 /** All of it or nothing: a folder of another user's can't be moved. */
 function putAside(dataDir: string, now: number): string | undefined {
-  const old = readdirSync(dataDir).filter(
-    (name) => !STAYS.some((start) => name.startsWith(start)) && name !== CUT_OFF && name !== OF_THE_DISK,
-  );
+  const old = movable(dataDir);
   if (old.length === 0) return undefined;
   const before = join(dataDir, BEFORE + now);
   mkdirSync(before, { mode: 0o700 });

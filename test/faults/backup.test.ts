@@ -30,6 +30,7 @@ import { copyDatabase, integrityFault } from "../../cloud/store/copy.ts";
 import { client } from "../../fixtures/client.ts";
 import { type Claim, printShop } from "../../fixtures/print-shop.ts";
 import { cloudSettings, type Program, startProgram } from "../../fixtures/program.ts";
+import { straceMissing, tamperingArgs } from "../../fixtures/strace.ts";
 import { diskOf } from "../../fixtures/tmpfs.ts";
 
 const root = mkdtempSync(join(tmpdir(), "imprimatur-backup-"));
@@ -248,20 +249,20 @@ test("restored a second time, it gives out nothing that went out after the first
   expect(again?.bit).not.toBe(once?.bit);
 });
 
+const GIVING_OUT =
+  "UPDATE serial_counters SET next = next + 50000000; UPDATE counters SET value = value + 50000000 WHERE name = 'credential_status'";
+function givenOut(before: DatabaseSync): { id: string; next: number }[] {
+  const serials = before.prepare("SELECT tenant_id AS id, next FROM serial_counters ORDER BY id").all();
+  const places = before.prepare("SELECT name AS id, value AS next FROM counters WHERE name = 'credential_status'").all();
+  before.close();
+  return [...serials, ...places] as { id: string; next: number }[];
+}
 test("restored over a life that gave out more than a restore leaves out, it goes on after all of that", async () => {
   const folder = join(root, "busy");
   await imprimatur(["restore", "--from", file, "--data", folder]);
   const database = () => new DatabaseSync(join(folder, "imprimatur.db"));
-  const givenOut = (before: DatabaseSync) => {
-    const serials = before.prepare("SELECT tenant_id AS id, next FROM serial_counters ORDER BY id").all();
-    const places = before.prepare("SELECT name AS id, value AS next FROM counters WHERE name = 'credential_status'").all();
-    before.close();
-    return [...serials, ...places] as { id: string; next: number }[];
-  };
   const busy = database();
-  busy.exec(
-    "UPDATE serial_counters SET next = next + 50000000; UPDATE counters SET value = value + 50000000 WHERE name = 'credential_status'",
-  );
+  busy.exec(GIVING_OUT);
   const before = givenOut(busy);
   for (const over of ["that life", "what is no database any more"]) {
     expect((await imprimatur(["restore", "--from", file, "--data", folder, "--force"])).code).toBe(0);
@@ -272,6 +273,29 @@ test("restored over a life that gave out more than a restore leaves out, it goes
     truncateSync(join(folder, "imprimatur.db"), 10_000); // its own is lost, and what was put aside before it still tells
   }
 });
+
+test.skipIf(straceMissing)(
+  "killed between a database that it puts aside and the log of it, and begun again, it still goes on after all that was given out",
+  async () => {
+    const [live, folder] = [join(root, "logged"), join(root, "half-aside")];
+    await imprimatur(["restore", "--from", file, "--data", live]);
+    const busy = new DatabaseSync(join(live, "imprimatur.db"));
+    busy.exec(`PRAGMA wal_autocheckpoint = 0; ${GIVING_OUT}`);
+    cpSync(live, folder, { recursive: true }); // as a cloud leaves it that is killed
+    const before = givenOut(busy);
+    const args = ["cloud/restore.ts", "--from", file, "--data", folder, "--force"];
+    const killed = tamperingArgs({ file: join(folder, "imprimatur.db-wal"), inject: "rename:signal=KILL:when=1" });
+    spawnSync("strace", ["-f", ...killed, process.execPath, ...args]);
+    expect(existsSync(join(folder, "imprimatur.db"))).toBe(false);
+    expect((await imprimatur(["restore", ...args.slice(1)])).code).toBe(0);
+    const after = givenOut(new DatabaseSync(join(folder, "imprimatur.db")));
+    expect(after.map(({ id, next }, i) => [id, next >= (before[i]?.next ?? 0)])).toEqual(before.map(({ id }) => [id, true]));
+    const asides = readdirSync(folder).filter((name) => name.startsWith("before-restore-"));
+    expect(asides.map((name) => readdirSync(join(folder, name)))).toEqual([
+      expect.arrayContaining(["imprimatur.db", "keys", "sealing-key"]),
+    ]);
+  },
+);
 
 test("nothing that signs or makes serials can be read in it, and with its sealing key the same key signs on", async () => {
   const content = readFileSync(file);
@@ -344,6 +368,16 @@ test("what root restores into another user's folder is that user's", async (t) =
     const theirs = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => statSync(join(folder, name)).uid !== 1234);
     expect(theirs).toEqual([]);
   }
+  if (straceMissing) return;
+  const args = ["--from", file, "--data", folder, "--force"];
+  spawnSync("strace", [
+    "-f",
+    ...tamperingArgs({ file: join(folder, "keys"), inject: "lchown:signal=KILL:when=1" }),
+    process.execPath,
+    "cloud/restore.ts",
+    ...args,
+  ]);
+  expect(existsSync(join(folder, "restore-under-way")), "killed before all is that user's, it hasn't ended").toBe(true);
 });
 
 test("root gives away and overwrites nothing that lies outside of that folder, whatever leads there", async (t) => {
